@@ -3,6 +3,10 @@
 
 #include "core.h"
 
+static _Atomic(uint64_t) epoch;
+
+uint64_t crk_graph_epoch(void) { return atomic_load(&epoch); }
+
 /* Makes the stream idle and begins the capture. The caller holds the handle's lock and has closed the stream's gate. */
 static crk_status_t capture_begin(crk_device_t self, crk_graph_t graph) {
   const uint64_t ticket = crk_priv_heap_wait_begin(self);
@@ -10,6 +14,7 @@ static crk_status_t capture_begin(crk_device_t self, crk_graph_t graph) {
   crk_priv_heap_wait_end(self, ticket);
   CRK_TRY(self->driver->capture_begin(self->driver_device, self->stream));
   atomic_store(&self->capture, graph);
+  atomic_fetch_add(&epoch, 1);
   return CRK_OK;
 }
 
@@ -65,6 +70,7 @@ crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph) {
   const crk_status_t status = self->driver->capture_end(self->driver_device, self->stream, &capture->driver_graph);
   crk_priv_blas_capture_end(self);
   crk_priv_heap_capture_end(self, capture);
+  atomic_fetch_add(&epoch, 1);
   crk_priv_mutex_unlock(&self->lock);
   if (status != CRK_OK) {
     release_uses(capture);
@@ -81,6 +87,7 @@ crk_status_t crk_graph_launch(crk_graph_t self) {
   CRK_TRY(crk_priv_refuse_capture(self->device, "crk_graph_launch"));
   crk_device_t device = self->device;
   crk_priv_fault_expect();
+  atomic_fetch_add(&epoch, 1);
   return crk_priv_operation(device, "crk_graph_launch",
                             device->driver->graph_launch(device->driver_device, self->driver_graph, device->stream));
 }

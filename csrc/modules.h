@@ -27,7 +27,8 @@
   XX(RANDOM, random)                   \
   XX(ATTENTION, attention)             \
   XX(ATTENTION_SPLIT, attention_split) \
-  XX(CONV_CORES, conv_cores)
+  XX(CONV_CORES, conv_cores)           \
+  XX(GATE, gate)
 
 typedef enum crk_module_index {
 #define XX(upper, lower) CRK_MODULE_##upper,

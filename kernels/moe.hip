@@ -1,10 +1,11 @@
 /* Kernels of the module `moe`, the launchers' mixtures of experts: integer products (moe/moe_vec_one.h, moe/moe_vec.h),
- * floating-point products (moe/moe_tile.h) and the ordering of tokens (moe/moe_order.h). This file only names the
- * instances. */
+ * floating-point products (moe/moe_tile.h), the choice of experts (moe/moe_route.h) and the ordering of tokens
+ * (moe/moe_order.h). This file only names the instances. */
 /* On the CPU, products take a sixth longer where small functions are called. */
 #define CRK_INLINE_ALWAYS 1
 #include "elementwise/instances.h"
 #include "moe/moe_order.h"
+#include "moe/moe_route.h"
 #include "moe/moe_tile.h"
 #include "moe/moe_vec.h"
 #include "moe/moe_vec_one.h"
@@ -61,5 +62,13 @@ CRK_COOPERATIVE(moe_align, CRK_MOE_ORDER_THREADS,
                  uint32_t blocks)) {
   crk::moe_align(ids, sorted, block_experts, starts, order, blocks);
 }
+
+/* ---- The choice of experts ---- */
+
+#define CRK_MOE_ROUTE(share)                                                          \
+  CRK_COOPERATIVE(moe_route_##share, CRK_MOE_ROUTE_THREADS, (crk_moe_route_t call)) { \
+    crk::moe_route<share>(CRK_ND_ARGUMENT(call));                                     \
+  }
+CRK_MOE_ROUTES(CRK_MOE_ROUTE)
 
 CRK_MODULE(moe)

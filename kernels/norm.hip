@@ -1,6 +1,7 @@
 /* Kernels of the module `norm`: softmax, rmsnorm and layernorm along rows, for the launchers (reduce/norm*.h). This
  * file only names the instances. */
 #include "elementwise/instances.h"
+#include "reduce/add_norm.h"
 #include "reduce/norm.h"
 #include "reduce/norm_long.h"
 #include "reduce/norm_rows.h"
@@ -54,5 +55,20 @@
   CRK_NORM_HELD(LAYER_NORM, suffix, T, whole_wide, WIDE, whole_row)                     \
   CRK_NORM_ROWS(suffix, T, long, CRK_NORM_LONG_THREADS, long, crk::long_packs<T>, crk::long_packs<T>)
 CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
+
+#define CRK_ADD_NORM(suffix, T, kind, threads, packs)                                                               \
+  CRK_COOPERATIVE(add_rmsnorm_##suffix##_##kind, threads,                                                           \
+                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,        \
+                   uint32_t step, const T *alpha, const T *residual, T *sum, crk::block_q8_1 *blocks, float eps)) { \
+    crk::add_rms_norm_held<packs>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, residual, sum,   \
+                                  alpha, blocks, eps);                                                              \
+  }
+#define CRK_ADD_NORMS(suffix, T)                                                                        \
+  CRK_ADD_NORM(suffix, T, even1, CRK_LAUNCHED_THREADS, 1)                                               \
+  CRK_ADD_NORM(suffix, T, even, CRK_NORM_ROW_THREADS(crk::wide_waves), CRK_NORM_PACKS(crk::wide_waves)) \
+  CRK_ADD_NORM(suffix, T, even_wide, CRK_NORM_WIDE_THREADS(crk::wide_waves), CRK_NORM_PACKS(crk::wide_waves))
+CRK_ADD_NORMS(f32, float)
+CRK_ADD_NORMS(f16, crk::f16)
+CRK_ADD_NORMS(bf16, crk::bf16)
 
 CRK_MODULE(norm)

@@ -18,4 +18,16 @@
   CRK_ROPE_WAYS(rope_i, suffix, T, true)
 CRK_FLOAT_TYPES(CRK_ROPE_LAUNCHED)
 
+/* Both pieces of a row at once: vec takes 16 bytes of each, pair one element. */
+#define CRK_ROPE_QKV(root, suffix, T, way, V, interleaved)                                                           \
+  CRK_ELEMENTWISE(root##_qkv_##suffix##_##way, CRK_LAUNCHED_THREADS, (crk_rope_qkv_call_t call, uint32_t threads)) { \
+    crk::rope_qkv<V, interleaved, T>(CRK_ND_ARGUMENT(call), threads);                                                \
+  }
+#define CRK_ROPE_QKVS(suffix, T)                            \
+  CRK_ROPE_QKV(rope, suffix, T, pair, 1, false)             \
+  CRK_ROPE_QKV(rope, suffix, T, vec, 16 / sizeof(T), false) \
+  CRK_ROPE_QKV(rope_i, suffix, T, pair, 1, true)            \
+  CRK_ROPE_QKV(rope_i, suffix, T, vec, 16 / sizeof(T), true)
+CRK_FLOAT_TYPES(CRK_ROPE_QKVS)
+
 CRK_MODULE(rope)

@@ -1,30 +1,15 @@
 /* The module `unary`: dst[i] = op(src[i]); elu and powf also take a parameter. Kernels: u<op>_<type> with Candle's
  * arguments, u<op>_<type>_vec and _nd for csrc/launch/unary.c, and ucopy_<width>_tile for csrc/launch/tile.c.
  *
- * A new op takes a functor here and a line in a list at the end of the file. `compute<T>` is the type that the functor
- * computes in, wide<T> or stepwise<T> of numbers/element_types.h. `weight` says how long its code is. */
+ * A new op takes a functor here and a line in a list at the end of the file; elementwise/activations.h says what a
+ * functor has, and holds those of the activations. */
+#include "elementwise/activations.h"
 #include "elementwise/instances.h"
 #include "elementwise/tile.h"
 
 namespace crk {
 namespace {
 
-/* The length of a formula's code. A longer formula is compiled for fewer elements of a pack at once
- * (elements_at_once). */
-enum weight_t { SHORT, MEDIUM, LONG };
-
-template <weight_t Weight>
-struct wide_op {
-  static constexpr weight_t weight = Weight;
-  template <class T>
-  using compute = wide<T>;
-};
-template <weight_t Weight>
-struct stepwise_op {
-  static constexpr weight_t weight = Weight;
-  template <class T>
-  using compute = stepwise<T>;
-};
 /* ---- Formulas ---- */
 
 struct copy_op : stepwise_op<SHORT> {
@@ -92,24 +77,6 @@ struct sign_op : wide_op<SHORT> {
       return static_cast<A>((x > A(0)) - (x < A(0)));
     } else {
       return static_cast<A>(x > 0);
-    }
-  }
-};
-
-struct relu_op : stepwise_op<SHORT> {
-  template <class A>
-  CRK_FN static A apply(A x) {
-    const A zero = convert<A>(0);
-    if constexpr (on_host && half<A>) {
-      /* Compares the code, so that a loop handles eight numbers at once: those from -0 to minus infinity give zero. */
-      return static_cast<uint16_t>(x.code - 0x8000) <= (same<A, f16> ? 0x7c00 : 0x7f80) ? zero : x;
-    } else if constexpr (same<A, double> && !on_host) {
-      /* Compares the code: a comparison of numbers becomes v_max_f64, which is not documented everywhere to order
-       * zeros. */
-      const int64_t code = bit_cast<int64_t>(x);
-      return code > 0 && code <= 0x7ff0000000000000 ? x : zero;
-    } else {
-      return x > zero || (half<A> && x != x) ? x : zero; /* NaN as in `maximum`; -0 gives +0 */
     }
   }
 };
@@ -184,75 +151,6 @@ struct normcdf_op : wide_op<LONG> {
   }
 };
 
-/* In f16 and bf16 the logistic function and gelu use the machine's own 2^y and 1/y. With exact functions, and with
- * those of one NVIDIA GPU, the result equals Candle's for every x (tests/suites/properties.rs: unary/all_*). An error
- * of one unit in the last place of both moves a result by at most one step. */
-
-/* tanh(y), to be added to 1, where only the absolute error counts. A CPU may have no fma. A product and a difference
- * give the same result there, because twice the quotient is exact. */
-template <class A>
-CRK_FN A tanh_beside_1(A y) {
-  if constexpr (half<A>) {
-    const float part = reciprocal_near(1.0f + exp2_near(static_cast<float>(y) * (2.0f * log2_of_e)));
-    return A(on_host ? 1.0f - 2.0f * part : fma(-2.0f, part, 1.0f));
-  } else {
-    return tanh(y);
-  }
-}
-
-/* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))); the inner sum is one fma. */
-struct gelu_op : stepwise_op<MEDIUM> {
-  template <class A>
-  CRK_FN static A apply(A x) {
-    const A inner = fma(A(0.044715), x * x * x, x);
-    return A(0.5) * x * (A(1.0) + tanh_beside_1(A(0.79788456080286535588) * inner));
-  }
-};
-
-struct gelu_erf_op : stepwise_op<LONG> {
-  template <class A>
-  CRK_FN static A apply(A x) {
-    return x * normcdf(x);
-  }
-};
-
-/* n / (1 + exp(-x)). Candle rounds every step in f16, but only the result in bf16. In bf16 the sum may be so large that
- * its reciprocal is not a normal number. A quarter of the sum avoids this. */
-template <class A>
-CRK_FN A times_logistic(A n, A x) {
-  return n / (A(1.0f) + exp(-x));
-}
-CRK_FN f16 times_logistic(f16 n, f16 x) {
-  const f16 power(exp2_near(static_cast<float>(x) * -log2_of_e));
-  return f16(static_cast<float>(n) * reciprocal_near(static_cast<float>(f16(1.0f) + power)));
-}
-CRK_FN bf16 times_logistic(bf16 n, bf16 x) {
-  const float quarter = fma(exp2_near(static_cast<float>(x) * -log2_of_e), 0.25f, 0.25f);
-  return bf16(static_cast<float>(n) * 0.25f * reciprocal_near(quarter));
-}
-
-template <class A>
-CRK_FN A silu_of(A x) {
-  return times_logistic(x, x);
-}
-#if defined(CRK_HAS_SILU)
-CRK_FN float silu_of(float x) { return silu(x); }
-#endif
-
-struct silu_op : stepwise_op<MEDIUM> {
-  template <class A>
-  CRK_FN static A apply(A x) {
-    return silu_of(x);
-  }
-};
-
-struct sigmoid_op : stepwise_op<MEDIUM> {
-  template <class A>
-  CRK_FN static A apply(A x) {
-    return times_logistic(A(1.0f), x);
-  }
-};
-
 /* exp(x) as in CUDA, where expf computes 2^y from y = x * log2(e), cut to 23 bits after the point. Near 0 the cut
  * decides the digits of exp(x) - 1. So x is reduced by the part that the cut takes from y, times log(2). */
 CRK_FN float exp_of_cut(float x) {
@@ -282,13 +180,6 @@ struct powf_op : wide_op<LONG> {
 };
 
 /* ---- Functors on T ---- */
-
-/* The functor's at_once (elementwise/walk.h). A medium formula is long in f64. f8e4m3 has 16 elements per access, too
- * many to unroll. */
-template <class Op, class T>
-inline constexpr int elements_at_once = Op::weight == LONG || (Op::weight == MEDIUM && sizeof(T) == 8) ? 1
-                                        : same<T, f8e4m3>                                              ? 4
-                                                                                                       : 0;
 
 template <class Op, class T>
 struct unary {

@@ -1,4 +1,4 @@
-// include/ fnv1a b43dd4c85c2b327038dc979a3ada94ee
+// include/ fnv1a 21b475440f2a447e9ed9ebd435c15539
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -149,6 +149,19 @@ impl crk_cmp_op {
     pub const Gt: Self = Self::CRK_CMP_GT;
     /// `CRK_CMP_GE`.
     pub const Ge: Self = Self::CRK_CMP_GE;
+}
+#[allow(non_upper_case_globals)]
+impl crk_gate_op {
+    /// `CRK_GATE_SILU`.
+    pub const Silu: Self = Self::CRK_GATE_SILU;
+    /// `CRK_GATE_GELU`.
+    pub const Gelu: Self = Self::CRK_GATE_GELU;
+    /// `CRK_GATE_GELU_ERF`.
+    pub const GeluErf: Self = Self::CRK_GATE_GELU_ERF;
+    /// `CRK_GATE_RELU`.
+    pub const Relu: Self = Self::CRK_GATE_RELU;
+    /// `CRK_GATE_SIGMOID`.
+    pub const Sigmoid: Self = Self::CRK_GATE_SIGMOID;
 }
 #[allow(non_upper_case_globals)]
 impl crk_quant {
@@ -779,6 +792,12 @@ unsafe extern "C" {
 unsafe extern "C" {
     /// Runs the recorded work on the handle that recorded it. May be called any number of times.
     pub fn crk_graph_launch(self_: crk_graph_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** A number that grows when a capture begins or ends and when a graph is launched, on any handle of the process. What a
+ program keeps of a tensor's contents, such as a copy in another format, is of the same contents only while this number
+ and the tensor are unchanged: a replay writes to memory that no call names.*/
+    pub fn crk_graph_epoch() -> u64;
 }
 unsafe extern "C" {
     /** Waits for the handle's work, then releases the graph and all that it reserved. Call it before the handle is
@@ -2036,6 +2055,32 @@ unsafe extern "C" {
         dst: crk_view_t,
     ) -> crk_status_t;
 }
+impl crk_gate_op {
+    pub const CRK_GATE_SILU: crk_gate_op = crk_gate_op(0);
+    pub const CRK_GATE_GELU: crk_gate_op = crk_gate_op(1);
+    pub const CRK_GATE_GELU_ERF: crk_gate_op = crk_gate_op(2);
+    pub const CRK_GATE_RELU: crk_gate_op = crk_gate_op(3);
+    pub const CRK_GATE_SIGMOID: crk_gate_op = crk_gate_op(4);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_gate_op(pub ::core::ffi::c_uint);
+pub use self::crk_gate_op as crk_gate_op_t;
+unsafe extern "C" {
+    /** dst\[i\] = op(gate\[i\]) \* up\[i\]: the gate of a feed-forward layer, in one launch. Both layouts have the same dims. The
+ activation is rounded to the dtype first, so that the result has the bits of crk_unary and crk_binary. BF16, F16, F32
+ and F64 only (CRK_UNSUPPORTED).*/
+    pub fn crk_gate(
+        self_: crk_device_t,
+        op: crk_gate_op_t,
+        dtype: crk_dtype_t,
+        gate_layout: *const crk_layout_t,
+        gate: crk_const_view_t,
+        up_layout: *const crk_layout_t,
+        up: crk_const_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
 unsafe extern "C" {
     /// dst\[i\] = src\[i\] converted to `dst_dtype`.
     pub fn crk_cast(
@@ -2348,6 +2393,40 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
+    /** Bytes of `columns` columns of `k` activations for crk_mul_mat_vec_q8_1: columns \* k / 32 \* 36; 0 where size_t cannot
+ hold the number.*/
+    pub fn crk_columns_bytes(columns: usize, k: usize) -> usize;
+}
+unsafe extern "C" {
+    /** The first launch of crk_mul_mat_vec: activations that several products share are quantized once. Blocks as those of
+ crk_quantize_q8_1, but s is d times the sum of the codes, k is a multiple of 32, and rows are not padded.
+ crk_mul_mat_vec_q8_1 with an x_stride of k / 32 then gives the bits of crk_mul_mat_vec. dst has
+ crk_columns_bytes(columns, k) bytes and is aligned to 4.*/
+    pub fn crk_quantize_columns(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        columns: usize,
+        k: usize,
+        x: crk_const_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst = crk_gate of two contiguous tensors of `columns` rows of `k` elements, and `blocks` = crk_quantize_columns of
+ dst. `dtype` is F32, F16 or BF16. One launch where gate, up and dst are aligned to 16 bytes, else two.*/
+    pub fn crk_gate_columns(
+        self_: crk_device_t,
+        op: crk_gate_op_t,
+        dtype: crk_dtype_t,
+        columns: usize,
+        k: usize,
+        gate: crk_const_view_t,
+        up: crk_const_view_t,
+        dst: crk_view_t,
+        blocks: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
     /** dst\[i\] = the sum over j of src\[i\]\[j\] \* y\[j\], for i below `rows` and j below `k`, which is a multiple of the block.
  The weights become numbers, and the activations are not quantized. `dtype` of y is F32, F16 or BF16; dst is f32. Sums
  are f32: groups of 8 elements first, each multiplied by the block's scale, then the parts of 32 lanes in a
@@ -2556,6 +2635,25 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
+    /** The same for activations that are quantized already: x has crk_columns_bytes(inputs, k) bytes, made by
+ crk_quantize_columns, and is aligned to 4. Results have the bits of crk_moe_gguf. One launch, no scratch memory.*/
+    pub fn crk_moe_gguf_columns(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        experts: usize,
+        rows: usize,
+        k: usize,
+        tokens: usize,
+        topk: usize,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
+        sorted_token_ids: crk_const_view_t,
+        expert_ids: crk_const_view_t,
+        topk_weights: crk_const_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
     /** The product in floating point, for many tokens per expert. The weights become numbers of `dtype`, F16 or BF16, which
  is also the dtype of x; dst is f32. One launch, no scratch memory. Every format except q8_K; k is a multiple of the
  format's block.
@@ -2610,6 +2708,30 @@ unsafe extern "C" {
         dst: crk_view_t,
         expert_counts: crk_view_t,
         expert_offsets: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Chooses the `topk` experts of each of `tokens` tokens. logits are f32, `experts` per token. p is their softmax.
+ topk_weights (f32) and topk_ids (u32), both topk per token, get the largest p and their experts, largest first; of
+ equal p, the first expert. With `normalise`, a token's weights are divided by their sum. A token with NaN or +inf among
+ its logits gets weights of NaN.
+
+ sorted_token_ids and expert_ids (u32, tokens \* topk) get the numbers m of the results and topk_ids\[m\], sorted by expert
+ and then by m, as the products above take them. Both may have ptr NULL.
+
+ One launch, or that of crk_argsort too for more than 256 sorted results. At most 512 experts, and a topk of at most 32
+ (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two may overlap.*/
+    pub fn crk_moe_route(
+        self_: crk_device_t,
+        experts: usize,
+        tokens: usize,
+        topk: usize,
+        normalise: bool,
+        logits: crk_const_view_t,
+        topk_weights: crk_view_t,
+        topk_ids: crk_view_t,
+        sorted_token_ids: crk_view_t,
+        expert_ids: crk_view_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -2681,6 +2803,31 @@ unsafe extern "C" {
         src: crk_const_view_t,
         alpha: crk_const_view_t,
         dst: crk_view_t,
+        eps: f32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** sum\[i\] = x\[i\] + residual\[i\], rounded to the dtype, and dst = crk_rms_norm of sum: a layer's residual and its next norm.
+ {NULL, 0} as `residual` and as `sum` makes dst = crk_rms_norm of x. x, residual, sum and dst are `rows` rows of `cols`
+ elements, contiguous from the beginning of their views. sum, dst and columns must not overlap each other or a source.
+ The results have the bits of crk_binary and crk_rms_norm of tensors that are aligned alike.
+
+ With `columns`, dst also becomes activations of crk_mul_mat_vec_q8_1, as by crk_quantize_columns: crk_columns_bytes
+ bytes, aligned to 4. {NULL, 0} stands for none. Then cols is a multiple of 32, and dtype is not F64.
+
+ One launch where rows are whole packs of 16 bytes, at most 2048 of them, all tensors are aligned to 16 bytes, and the
+ dtype is not F64; else up to three.*/
+    pub fn crk_add_rms_norm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        cols: usize,
+        x: crk_const_view_t,
+        residual: crk_const_view_t,
+        alpha: crk_const_view_t,
+        sum: crk_view_t,
+        dst: crk_view_t,
+        columns: crk_view_t,
         eps: f32,
     ) -> crk_status_t;
 }
@@ -2843,6 +2990,63 @@ unsafe extern "C" {
         sin_layout: *const crk_layout_t,
         sin: crk_const_view_t,
         dst: crk_view_t,
+    ) -> crk_status_t;
+}
+/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. No two elements
+ of the result share memory.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_rope_rows {
+    pub src_layout: *const crk_layout_t,
+    pub src: crk_const_view_t,
+    /// the dims of src_layout
+    pub dst_layout: *const crk_layout_t,
+    pub dst: crk_view_t,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_rope_rows"][::core::mem::size_of::<crk_rope_rows>() - 48usize];
+    ["Alignment of crk_rope_rows"][::core::mem::align_of::<crk_rope_rows>() - 8usize];
+    [
+        "Offset of field: crk_rope_rows::src_layout",
+    ][::core::mem::offset_of!(crk_rope_rows, src_layout) - 0usize];
+    [
+        "Offset of field: crk_rope_rows::src",
+    ][::core::mem::offset_of!(crk_rope_rows, src) - 8usize];
+    [
+        "Offset of field: crk_rope_rows::dst_layout",
+    ][::core::mem::offset_of!(crk_rope_rows, dst_layout) - 24usize];
+    [
+        "Offset of field: crk_rope_rows::dst",
+    ][::core::mem::offset_of!(crk_rope_rows, dst) - 32usize];
+};
+impl Default for crk_rope_rows {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. No two elements
+ of the result share memory.*/
+pub type crk_rope_rows_t = crk_rope_rows;
+unsafe extern "C" {
+    /** Rotates the queries and the keys of a layer as crk_rope does, and copies its values, in one launch. The results may lie
+ in caches: dst is then the part of the cache that the new tokens take. rows\[0\] are the queries, rows\[1\] the keys,
+ rows\[2\] the values; all have the same batch, tokens and d. kind is ROPE or ROPE_I. cos and sin as for crk_rope. No dst
+ overlaps another dst, a src, cos or sin. One launch without scratch memory; fewer than 2^31 pairs (CRK_UNSUPPORTED).
+ Fails as crk_rope does.*/
+    pub fn crk_rope_qkv(
+        self_: crk_device_t,
+        kind: crk_rope_kind_t,
+        dtype: crk_dtype_t,
+        rows: *const crk_rope_rows_t,
+        cos_layout: *const crk_layout_t,
+        cos: crk_const_view_t,
+        sin_layout: *const crk_layout_t,
+        sin: crk_const_view_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {

@@ -34,6 +34,12 @@ impl Device {
     }
 }
 
+/// A number that grows with each capture and each launch of a graph in this process: `crk_graph_epoch`.
+pub fn graph_epoch() -> u64 {
+    // SAFETY: the function takes no arguments.
+    unsafe { sys::crk_graph_epoch() }
+}
+
 /// A handle that is being captured. Dropping this ends the capture, also after a panic.
 struct Recording<'a>(&'a Device);
 

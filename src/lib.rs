@@ -44,7 +44,7 @@ pub use diagnose::{Diagnosis, Finding, diagnose};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use function::{Arg, Function, Launch};
-pub use graph::Graph;
+pub use graph::{Graph, graph_epoch};
 pub use host::HostBuffer;
 pub use launchers::{Attention, Conv, Routes, Starts, Strided};
 
@@ -75,6 +75,8 @@ pub type UnaryOp = sys::crk_unary_op_t;
 pub type BinaryOp = sys::crk_binary_op_t;
 /// A comparison: `CmpOp::Le`, ...
 pub type CmpOp = sys::crk_cmp_op_t;
+/// An activation of a gate: `GateOp::Silu`, ...
+pub type GateOp = sys::crk_gate_op_t;
 /// A reduction: `ReduceOp::Argmax`, ...
 pub type ReduceOp = sys::crk_reduce_op_t;
 /// The pairs of a rotary embedding: `RopeKind::RopeI`, ...
@@ -209,5 +211,6 @@ modules! {
         ATTENTION attention,
         ATTENTION_SPLIT attention_split,
         CONV_CORES conv_cores,
+        GATE gate,
     }
 }

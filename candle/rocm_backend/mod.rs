@@ -7,9 +7,11 @@
 pub use candle_rocm_sys as kernels;
 
 mod attention;
+mod columns;
 mod convolution;
 mod device;
 mod error;
+mod grow;
 mod launch;
 mod layout;
 mod map;
@@ -19,7 +21,9 @@ mod storage;
 
 pub use attention::{AttentionOperands, SideTensor, side_tensor};
 pub use device::{DeviceId, RocmDevice};
+pub(crate) use columns::Part;
 pub use error::{RocmError, WrapErr};
+pub use grow::{grow, rope_grow};
 pub use launch::{KernelArg, LaunchArgs, LaunchConfig, RocmFunc};
 pub(crate) use layout::elements;
 pub use layout::layout_of;

@@ -133,6 +133,8 @@ pub fn moe_gemm_gguf(
         let (weights, dst) = (quantized.buffer(), dst.buffer());
         if is_prefill {
             handle.moe_gguf_prefill(quant, x_dtype, shape, routes, weights, view, dst).w()
+        } else if let Some(columns) = x.columns_of(x_l)? {
+            handle.moe_gguf_columns(quant, shape, routes, weights, &columns, dst).w()
         } else {
             handle.moe_gguf(quant, x_dtype, shape, routes, weights, view, dst).w()
         }

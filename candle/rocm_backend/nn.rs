@@ -1,10 +1,18 @@
 //! Ops outside the backend trait: candle-nn's custom ops, and argsort.
+use super::columns::{Columns, Part};
 use super::layout::{OfAnyRank, Source};
 use super::storage::dtype_of;
-use super::{RocmStorage, elements, kernels};
+use super::{RocmDevice, RocmStorage, WrapErr, elements, kernels};
 use crate::backend::BackendStorage;
 use crate::{DType, Layout, Result, Shape};
 use candle_rocm_sys::Buffer;
+
+/// Memory for the activations of a result of `rows` rows of `cols` elements, if they are wanted and few enough to be
+/// kept.
+fn columns_beside(device: &RocmDevice, wanted: bool, (rows, cols): (usize, usize)) -> Result<Option<Columns>> {
+    let part = Part::of(&Layout::contiguous((rows, cols))).filter(|_| wanted);
+    part.map(|part| Columns::empty(device.handle(), part)).transpose()
+}
 
 impl RocmStorage {
     /// An op on the last dim. Its result has dtype `gives` and the shape of the source.
@@ -45,6 +53,90 @@ impl RocmStorage {
         self.map_rows(layout, "rms_norm", self.dtype(), |device, dtype, (l, src), dst| {
             device.rms_norm(dtype, l, src, alpha, dst, eps)
         })
+    }
+
+    /// `x + residual` and its `rms_norm`, in one launch; without a residual, the norm of `x`. All tensors are contiguous.
+    /// `for_products`: the norm is the input of quantized products, so its activations are made with it.
+    pub fn add_rms_norm(
+        &self,
+        layout: &Layout,
+        residual: Option<(&Self, &Layout)>,
+        (alpha, alpha_l): (&Self, &Layout),
+        eps: f32,
+        for_products: bool,
+    ) -> Result<(Option<Self>, Self)> {
+        let op = "add_rms_norm";
+        let dtype = dtype_of(self.dtype(), op)?;
+        let count = elements(layout.dims());
+        let cols = layout.dims().last().copied().unwrap_or(1);
+        let (x, alpha_view) = (self.contiguous(layout, op, "x")?, alpha.contiguous(alpha_l, op, "alpha")?);
+        alpha.expect_dtype(self.dtype(), op, "alpha")?;
+        let (device, rows) = (self.device(), count.checked_div(cols).unwrap_or(0));
+        let sum = match residual {
+            None => None,
+            Some((residual, residual_l)) => {
+                residual.expect_dtype(self.dtype(), op, "residual")?;
+                let view = residual.contiguous(residual_l, op, "residual")?;
+                Some((view, device.empty_of(count, self.dtype())?))
+            }
+        };
+        let normed = device.empty_of(count, self.dtype())?;
+        let columns = columns_beside(device, for_products, (rows, cols))?;
+        let operands = sum.as_ref().map(|(view, sum)| (*view, sum.buffer()));
+        let blocks = columns.as_ref().map(|columns| &*columns.blocks);
+        device
+            .handle()
+            .add_rms_norm(dtype, (rows, cols), x, operands, Some(alpha_view), normed.buffer(), blocks, eps)
+            .w()?;
+        Ok((sum.map(|(_, sum)| sum), normed.with_columns(columns)))
+    }
+
+    /// `activation(self) * up`, in one launch. `for_products`: as in [`RocmStorage::add_rms_norm`].
+    pub fn gate(
+        &self,
+        activation: kernels::GateOp,
+        layout: &Layout,
+        (up, up_l): (&Self, &Layout),
+        for_products: bool,
+    ) -> Result<Self> {
+        let op = "gate";
+        up.expect_dtype(self.dtype(), op, "up")?;
+        let (rows, cols) = match layout.dims().split_last() {
+            Some((cols, rows)) => (elements(rows), *cols),
+            None => (1, 1),
+        };
+        let wanted = for_products && layout.is_contiguous() && up_l.is_contiguous();
+        if let Some(columns) = columns_beside(self.device(), wanted, (rows, cols))? {
+            let dtype = dtype_of(self.dtype(), op)?;
+            let (gate, up) = (self.contiguous(layout, op, "gate")?, up.contiguous(up_l, op, "up")?);
+            let dst = self.device().empty_of(elements(layout.dims()), self.dtype())?;
+            let handle = self.device().handle();
+            handle.gate_columns(activation, dtype, (rows, cols), gate, up, dst.buffer(), &columns.blocks).w()?;
+            return Ok(dst.with_columns(Some(columns)));
+        }
+        let gives = (elements(layout.dims()), self.dtype());
+        Self::compute(op, [self.with(layout), up.with(up_l)], gives, |device, dtype, [gate, up], dst| {
+            device.gate(activation, dtype, gate, up, dst)
+        })
+    }
+
+    /// The choice of experts by their logits, (tokens, experts) and contiguous: weights (tokens, topk), and the experts and
+    /// results in the order of the experts.
+    pub fn route(
+        &self,
+        layout: &Layout,
+        (experts, tokens, topk): (usize, usize, usize),
+        normalise: bool,
+    ) -> Result<[Self; 3]> {
+        self.expect_dtype(DType::F32, "route", "logits")?;
+        let (logits, count) = (self.contiguous(layout, "route", "logits")?, elements(&[tokens, topk]));
+        let empty = |dtype| self.device().empty_of(count, dtype);
+        let (weights, ids) = (empty(DType::F32)?, empty(DType::U32)?);
+        let (sorted, of) = (empty(DType::U32)?, empty(DType::U32)?);
+        let lists = Some((sorted.buffer(), of.buffer()));
+        let results = (weights.buffer(), ids.buffer());
+        self.device().handle().moe_route((experts, tokens, topk), normalise, logits, results, lists).w()?;
+        Ok([weights, of, sorted])
     }
 
     /// `(x - mean) / sqrt(variance + eps) * alpha + beta` over the last dim. All tensors are contiguous.

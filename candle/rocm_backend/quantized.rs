@@ -1,7 +1,7 @@
 //! Quantized weights on ROCm devices.
 use super::{GgmlDType, QStorage, QuantizedType};
 use crate::backend::{BackendDevice, BackendStorage};
-use crate::rocm_backend::{RocmDevice, RocmError, RocmStorage, WrapErr, elements, kernels};
+use crate::rocm_backend::{Part, RocmDevice, RocmError, RocmStorage, WrapErr, elements, kernels};
 use crate::{CpuStorage, DType, Layout, Result, Shape, Storage, bail};
 use candle_rocm_sys::Buffer;
 
@@ -199,12 +199,8 @@ impl QRocmStorage {
         let forced = FORCE_DMMV.load(std::sync::atomic::Ordering::Relaxed);
         let dst = match float(x.dtype()) {
             Some(dtype) if self.has_products() && !forced => {
-                let view = x.contiguous(layout, "mul_mat", "x")?;
-                let (shape, dst) = ((n, k), self.device.empty_of(elements(&dims), x.dtype())?);
-                self.device
-                    .handle()
-                    .mul_mat(self.quant()?, dtype, shape, columns, &self.buffer, view, dst.buffer())
-                    .w()?;
+                let dst = self.device.empty_of(elements(&dims), x.dtype())?;
+                self.multiply(dtype, (n, k, columns), (x, layout), dst.buffer())?;
                 dst
             }
             Some(dtype) if self.has_products() && columns == 1 => {
@@ -224,6 +220,28 @@ impl QRocmStorage {
             None => Err(RocmError::UnsupportedDtype { dtype: x.dtype(), op: "mul_mat" })?,
         };
         Ok((dst, dims.into()))
+    }
+
+    /// Integer products. The activations of few columns are kept with `x`, for other weights.
+    fn multiply(
+        &self,
+        dtype: kernels::DType,
+        (n, k, columns): (usize, usize, usize),
+        (x, layout): (&RocmStorage, &Layout),
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (quant, handle) = (self.quant()?, self.device.handle());
+        match Part::of(layout) {
+            Some(part) => {
+                let kept = x.columns(part, dtype)?;
+                let blocks = (&*kept.blocks, k / 32);
+                handle.mul_mat_vec_q8_1(quant, dtype, (n, k), columns, &self.buffer, blocks, (dst, n)).w()
+            }
+            None => {
+                let view = x.contiguous(layout, "mul_mat", "x")?;
+                handle.mul_mat(quant, dtype, (n, k), columns, &self.buffer, view, dst).w()
+            }
+        }
     }
 
     fn rounded(&self, storage: RocmStorage, count: usize, dtype: DType) -> Result<RocmStorage> {

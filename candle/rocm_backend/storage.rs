@@ -1,5 +1,7 @@
 //! The memory of tensors, and the ops of the backend trait.
+use super::columns::Kept;
 use super::convolution::Convolution;
+use super::grow::Room;
 use super::layout::{OfAnyRank, Operand, Source, fits, layout_of, parts};
 use super::{RocmDevice, RocmError, WrapErr, elements, kernels};
 use crate::backend::BackendStorage;
@@ -14,6 +16,8 @@ pub struct RocmStorage {
     buffer: Buffer,
     dtype: DType,
     device: RocmDevice,
+    kept: Kept,
+    room: Option<Room>,
 }
 
 /// The launchers' dtype. Candle's formats with elements smaller than a byte have no kernels, nor has F8E8M0.
@@ -55,7 +59,7 @@ pub(super) fn bytes_of<T: Copy>(values: &[T]) -> &[u8] {
 impl RocmStorage {
     /// A buffer of `dtype` elements.
     pub fn new(buffer: Buffer, dtype: DType, device: RocmDevice) -> Self {
-        Self { buffer, dtype, device }
+        Self { buffer, dtype, device, kept: Kept::default(), room: None }
     }
 
     /// The device memory.
@@ -70,7 +74,29 @@ impl RocmStorage {
 
     /// The device memory, for views to write to.
     pub(super) fn buffer_mut(&mut self) -> &mut Buffer {
+        self.written();
         &mut self.buffer
+    }
+
+    /// Called before something is written to the storage of a tensor.
+    pub(crate) fn written(&mut self) {
+        self.kept.forget();
+    }
+
+    pub(super) fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    pub(super) fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.kept
+    }
+
+    pub(super) fn room(&self) -> Option<&Room> {
+        self.room.as_ref()
+    }
+
+    pub(super) fn set_room(&mut self, room: Room) {
+        self.room = Some(room);
     }
 
     /// A copy on another device.
@@ -372,6 +398,7 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<()> {
+        self.written();
         self.scatter("scatter", kernels::Device::scatter, l, ids.with(ids_l), src.with(src_l), dim)
     }
 
@@ -384,6 +411,7 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<()> {
+        self.written();
         self.scatter("scatter_add", kernels::Device::scatter_add, l, ids.with(ids_l), src.with(src_l), dim)
     }
 
@@ -442,6 +470,7 @@ impl BackendStorage for RocmStorage {
 
     fn copy_strided_src(&self, dst: &mut Self, dst_offset: usize, src_l: &Layout) -> Result<()> {
         dst.expect_dtype(self.dtype, "copy_strided", "dst")?;
+        dst.written();
         let dtype = dtype_of(self.dtype, "copy_strided")?;
         parts(src_l, dst_offset, &mut |l, first| {
             self.device.handle().copy_strided(dtype, l, &self.buffer, &dst.buffer, first).w()
@@ -459,12 +488,14 @@ impl BackendStorage for RocmStorage {
         dst_offset: usize,
     ) -> Result<()> {
         dst.expect_dtype(self.dtype, "copy2d", "dst")?;
+        dst.written();
         let dtype = dtype_of(self.dtype, "copy2d")?;
         let (from, to) = ((&self.buffer, src_stride, src_offset), (&dst.buffer, dst_stride, dst_offset));
         self.device.handle().copy2d(dtype, (rows, cols), from, to).w()
     }
 
     fn const_set(&mut self, value: Scalar, layout: &Layout) -> Result<()> {
+        self.written();
         if value.dtype() != self.dtype {
             crate::bail!("const_set: the tensor is of {:?}, the value of {:?}", self.dtype, value.dtype());
         }

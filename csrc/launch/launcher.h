@@ -13,6 +13,7 @@ enum {
   CRK_UNARY_COUNT = 0 CRK_UNARY_MAP(CRK_COUNT_ONE),
   CRK_BINARY_COUNT = 0 CRK_BINARY_MAP(CRK_COUNT_ONE),
   CRK_CMP_COUNT = 0 CRK_CMP_MAP(CRK_COUNT_ONE),
+  CRK_GATE_COUNT = 0 CRK_GATE_MAP(CRK_COUNT_ONE),
   CRK_REDUCE_COUNT = 0 CRK_REDUCE_MAP(CRK_COUNT_ONE),
   CRK_POOL_COUNT = 0 CRK_POOL_MAP(CRK_COUNT_ONE),
   CRK_QUANT_COUNT = 0 CRK_QUANT_MAP(CRK_COUNT_ONE),
@@ -36,6 +37,8 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(UNARY, CRK_UNARY_COUNT * CRK_DTYPE_COUNT * 2)              \
   XX(BINARY, CRK_BINARY_COUNT * CRK_DTYPE_COUNT * CRK_WALKS)    \
   XX(CMP, CRK_CMP_COUNT * CRK_DTYPE_COUNT * 2)                  \
+  XX(GATE, CRK_GATE_COUNT * CRK_DTYPE_COUNT * 2)                \
+  XX(GATE_COLUMNS, CRK_GATE_COUNT * CRK_ACTIVATIONS)            \
   XX(CAST, CRK_DTYPE_COUNT * CRK_DTYPE_COUNT * 2)               \
   XX(WHERE, CRK_WIDTHS * CRK_WIDTHS * CRK_WALKS)                \
   XX(COPY, CRK_WIDTHS * 2)                                      \
@@ -51,7 +54,9 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(INDEX_ADD_RANGES, CRK_DTYPE_COUNT)                         \
   XX(REDUCE, CRK_REDUCE_COUNT * CRK_DTYPE_COUNT * 6)            \
   XX(NORM, 3 * 4 * 3 * CRK_DTYPE_COUNT)                         \
+  XX(ADD_NORM, 3 * CRK_ACTIVATIONS)                             \
   XX(ROPE, 2 * 3 * CRK_DTYPE_COUNT)                             \
+  XX(ROPE_QKV, 2 * 2 * CRK_DTYPE_COUNT)                         \
   XX(SORT_FEW, CRK_DTYPE_COUNT)                                 \
   XX(SORT_MANY, CRK_DTYPE_COUNT)                                \
   XX(SORT_MERGE, 2)                                             \
@@ -76,6 +81,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(MOE_VEC, CRK_QUANT_COUNT * 3)                              \
   XX(MOE_TILES_QUANTIZED, CRK_QUANT_COUNT * 2 * 3)              \
   XX(MOE_TILES, 2 * 3)                                          \
+  XX(MOE_ROUTE, 3)                                              \
   XX(MOE_COUNTS, 1)                                             \
   XX(MOE_STARTS, 1)                                             \
   XX(MOE_ALIGN, 1)                                              \

@@ -61,6 +61,7 @@ typedef struct mixture {
   size_t inputs; /* rows of x */
   const crk_quant_info_t *info; /* NULL: the weights are numbers of `dtype` */
   crk_dtype_t dtype; /* of x */
+  bool has_columns; /* x is blocks of crk_quantize_columns */
   argument_t arguments[ARGUMENTS], dst;
   void *dst_ptr; /* of dst's view, to be written */
 } mixture_t;
@@ -84,7 +85,11 @@ static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
   } else {
     CRK_TRY(check_argument(where, &arguments[WEIGHTS], weight_elements, x_bytes));
   }
-  CRK_TRY(check_argument(where, &arguments[X], x_elements, x_bytes));
+  if (m->has_columns) {
+    CRK_TRY(check_argument(where, &arguments[X], x_elements / CRK_Q8_1_BLOCK * (CRK_Q8_1_BYTES / 4), 4));
+  } else {
+    CRK_TRY(check_argument(where, &arguments[X], x_elements, x_bytes));
+  }
   for (int i = TOKENS; i < ARGUMENTS; i++) {
     /* Two arguments are optional. Without sorted_token_ids tokens are in order; without topk_weights all weights are
      * 1. */
@@ -236,16 +241,27 @@ static crk_status_t launch_moe_vec_shared(crk_device_t self, const mixture_t *m,
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
 }
 
-/* Quantizes the activations and launches an integer kernel. Up to vec_tokens[choice] tokens share a load of weights. */
-static crk_status_t launch_moe_vec(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint32_t dst_dtype,
-                                   uint32_t choice) {
+/* Launches an integer kernel on quantized activations, whose rows begin every `stride` blocks. Up to vec_tokens[choice]
+ * tokens share a load of weights. */
+static crk_status_t launch_moe_vec_of(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint32_t dst_dtype,
+                                      uint32_t choice, const void *q8_1, uint64_t stride) {
   if (choice == 0 && (m->k == 0 || m->tokens > CRK_MOST_GRID_YZ)) {
     choice = 1; /* the kernel for one token needs a k above 0 and one row of the grid per token */
   }
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_VEC + m->info->index * VEC_KERNELS + choice, CRK_MODULE_MOE, &function,
                          "moe_vec_%s_%u", m->info->name, (unsigned)vec_tokens[choice]));
-  const size_t bytes = crk_q8_1_bytes(m->inputs, m->k);
+  if (choice == 0) {
+    return launch_moe_vec_single(self, m, function, op, q8_1, stride, dst_dtype);
+  }
+  const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size,
+                 rows = threads / CRK_GROUP_THREADS * CRK_MOE_VEC_ROWS(vec_tokens[choice]);
+  const uint32_t across = crk_priv_grid_blocks(self, crk_priv_ceil_div(m->rows, rows), threads);
+  return launch_moe_vec_shared(self, m, function, op, q8_1, stride, dst_dtype, across, threads);
+}
+
+/* Fails where kernels cannot count the bytes of the quantized activations. */
+static crk_status_t check_q8_1_bytes(const mixture_t *m, size_t bytes) {
   if (bytes == 0 && m->k != 0) {
     return crk_priv_error(CRK_OUT_OF_BOUNDS,
                           "%s: scratch memory for %zu rows of k %zu elements would need more than %zu bytes", m->where,
@@ -256,19 +272,21 @@ static crk_status_t launch_moe_vec(crk_device_t self, const mixture_t *m, crk_fa
                           "%s: x has %zu rows of k %zu elements, %zu bytes of q8_1, at most %u are allowed", m->where,
                           m->inputs, m->k, bytes, UINT32_MAX);
   }
+  return CRK_OK;
+}
+
+/* The same for activations that are not quantized yet. */
+static crk_status_t launch_moe_vec(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint32_t dst_dtype,
+                                   uint32_t choice) {
+  const size_t bytes = crk_q8_1_bytes(m->inputs, m->k);
+  CRK_TRY(check_q8_1_bytes(m, bytes));
   void *q8_1;
   CRK_TRY(crk_alloc(self, bytes, &q8_1));
   crk_status_t status = bytes != 0 ? crk_priv_quantize_q8_1(self, m->dtype, m->inputs, m->k, CRK_Q8_1_PADDED(m->k),
                                                             CRK_SUM_OF_CODES, m->arguments[X].view.ptr, q8_1)
                                    : CRK_OK;
-  const uint64_t stride = CRK_Q8_1_PADDED(m->k) / CRK_Q8_1_BLOCK; /* blocks */
-  if (status == CRK_OK && choice == 0) {
-    status = launch_moe_vec_single(self, m, function, op, q8_1, stride, dst_dtype);
-  } else if (status == CRK_OK) {
-    const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size,
-                   rows = threads / CRK_GROUP_THREADS * CRK_MOE_VEC_ROWS(vec_tokens[choice]);
-    const uint32_t across = crk_priv_grid_blocks(self, crk_priv_ceil_div(m->rows, rows), threads);
-    status = launch_moe_vec_shared(self, m, function, op, q8_1, stride, dst_dtype, across, threads);
+  if (status == CRK_OK) {
+    status = launch_moe_vec_of(self, m, op, dst_dtype, choice, q8_1, CRK_Q8_1_PADDED(m->k) / CRK_Q8_1_BLOCK);
   }
   const crk_status_t freed = crk_free(self, q8_1);
   return status != CRK_OK ? status : freed;
@@ -318,6 +336,26 @@ crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtyp
   return m.dst.bytes != 0
              ? launch_moe_vec(self, &m, CRK_FAULT_MOE_GGUF, 0, choose_by_average_tokens(&m, vec_tokens, VEC_KERNELS))
              : CRK_OK;
+}
+
+crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, size_t experts, size_t rows, size_t k,
+                                  size_t tokens, size_t topk, crk_const_view_t weights, crk_const_view_t x,
+                                  crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
+                                  crk_const_view_t topk_weights, crk_view_t dst) {
+  static const char where[] = "crk_moe_gguf_columns";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  mixture_t m;
+  CRK_TRY(mixture_init(&m, where, CRK_DTYPE_F32, experts, rows, k, tokens, topk, weights, x, sorted_token_ids,
+                       expert_ids, topk_weights, dst));
+  m.has_columns = true;
+  CRK_TRY(format_check(&m, quant));
+  CRK_TRY(mixture_check(&m, 4));
+  if (m.dst.bytes == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(check_q8_1_bytes(&m, crk_columns_bytes(m.inputs, k)));
+  return launch_moe_vec_of(self, &m, CRK_FAULT_MOE_GGUF, 0, choose_by_average_tokens(&m, vec_tokens, VEC_KERNELS),
+                           x.ptr, k / CRK_Q8_1_BLOCK);
 }
 
 crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
@@ -469,4 +507,79 @@ crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size,
   uint32_t blocks = crk_priv_grid_blocks(self, experts != 0 ? experts : 1, CRK_MOE_ORDER_THREADS);
   const void *align_args[] = {&topk_ids.ptr, &sorted_token_ids.ptr, &expert_ids.ptr, &cumsum.ptr, &order, &blocks};
   return crk_priv_launch_blocks(self, align, (crk_dim3_t){blocks, 1, 1}, block, 0, align_args);
+}
+
+/* ---- the choice of experts */
+
+enum { MOST_TOPK = 32 };
+
+static const uint32_t route_shares[] = {
+#define XX(share) share,
+    CRK_MOE_ROUTES(XX)
+#undef XX
+};
+enum { ROUTES = sizeof route_shares / sizeof *route_shares };
+_Static_assert((int)ROUTES == CRK_SLOTS_OF(MOE_ROUTE), "as the list of slots counts");
+
+crk_status_t crk_moe_route(crk_device_t self, size_t experts, size_t tokens, size_t topk, bool normalise,
+                           crk_const_view_t logits, crk_view_t topk_weights, crk_view_t topk_ids,
+                           crk_view_t sorted_token_ids, crk_view_t expert_ids) {
+  static const char where[] = "crk_moe_route";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  const uint32_t most_experts = 32 * route_shares[ROUTES - 1];
+  if (experts > most_experts || topk > MOST_TOPK) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: experts is %zu, at most %u; topk is %zu, at most %d", where, experts,
+                          (unsigned)most_experts, topk, MOST_TOPK);
+  }
+  CRK_REFUSE_IF(topk > experts, "%s: topk is %zu, and experts is %zu", where, topk, experts);
+  CRK_TRY(crk_priv_check_count(where, "tokens", tokens));
+  const size_t count = tokens * topk;
+  CRK_TRY(crk_priv_check_count(where, "tokens * topk", count));
+  CRK_REFUSE_IF((sorted_token_ids.ptr == NULL) != (expert_ids.ptr == NULL),
+                "%s: sorted_token_ids.ptr is %p and expert_ids.ptr is %p; either both or none is NULL", where,
+                sorted_token_ids.ptr, expert_ids.ptr);
+  if (count == 0) {
+    return CRK_OK;
+  }
+  argument_t source = {"logits", logits, 0};
+  argument_t written[] = {{"topk_weights", crk_const(topk_weights), 0},
+                          {"topk_ids", crk_const(topk_ids), 0},
+                          {"sorted_token_ids", crk_const(sorted_token_ids), 0},
+                          {"expert_ids", crk_const(expert_ids), 0}};
+  const bool is_sorted = expert_ids.ptr != NULL;
+  CRK_TRY(check_argument(where, &source, tokens * experts, 4));
+  for (size_t i = 0; i < (is_sorted ? 4 : 2); i++) {
+    CRK_TRY(check_argument(where, &written[i], count, 4));
+    CRK_TRY(check_argument_apart(where, &written[i], &source, 1));
+    CRK_TRY(check_argument_apart(where, &written[i], written, i));
+  }
+  uint32_t kernel = 0;
+  while (experts > 32 * route_shares[kernel]) {
+    kernel++;
+  }
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_ROUTE + kernel, CRK_MODULE_MOE, &function, "moe_route_%u",
+                         (unsigned)route_shares[kernel]));
+  const bool sorts = is_sorted && count <= CRK_MOE_ROUTE_THREADS;
+  const uint32_t beside = CRK_MOE_ROUTE_THREADS / 32;
+  const crk_moe_route_t call = {
+      .logits = logits.ptr,
+      .weights = topk_weights.ptr,
+      .ids = topk_ids.ptr,
+      .sorted_experts = sorts ? expert_ids.ptr : NULL,
+      .sorted_tokens = sorts ? sorted_token_ids.ptr : NULL,
+      .tokens = (uint32_t)tokens,
+      .experts = (uint32_t)experts,
+      .topk = (uint32_t)topk,
+      .normalise = normalise,
+      .blocks = sorts ? 1 : crk_priv_grid_blocks(self, crk_priv_ceil_div(tokens, beside), CRK_MOE_ROUTE_THREADS)};
+  const void *args[] = {&call};
+  CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){call.blocks, 1, 1},
+                                 (crk_dim3_t){CRK_MOE_ROUTE_THREADS, 1, 1}, 0, args));
+  if (!is_sorted || sorts) {
+    return CRK_OK;
+  }
+  crk_layout_t row;
+  CRK_TRY(crk_layout_contiguous(&count, 1, &row));
+  return crk_argsort(self, CRK_DTYPE_U32, &row, crk_const(topk_ids), true, sorted_token_ids, expert_ids);
 }

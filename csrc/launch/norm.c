@@ -1,6 +1,8 @@
-/* Launchers of softmax, rms_norm and layer_norm over the last dim (kernels/reduce/norm_rows.h and norm_long.h). */
+/* Launchers of softmax, rms_norm and layer_norm over the last dim (kernels/reduce/norm_rows.h and norm_long.h), and of
+ * the rms_norm of a sum (kernels/reduce/add_norm.h). */
 #include "call/norm_call.h"
 #include "launch/launcher.h"
+#include "launch/quantized.h"
 
 typedef enum norm_op { SOFTMAX, RMS_NORM, LAYER_NORM, NORM_OPS } norm_op_t;
 
@@ -83,6 +85,48 @@ static crk_status_t check_parameter(const norm_call_t *call, const char *name, c
   return crk_priv_check_apart(where, "dst", call->dst.ptr, dst_bytes, name, view.ptr, cols * bytes);
 }
 
+/* How the rows of a call are cut: the kernel, the lanes of a row, and the rows of a block. */
+typedef struct row_plan {
+  uint32_t kind;
+  row_form_t form;
+  uint32_t log2_width, beside; /* 2^log2_width threads per row; rows that a block has at once */
+  uint32_t step; /* rows that the grid has at once */
+  crk_dim3_t grid, block;
+} row_plan_t;
+
+static row_plan_t make_plan(crk_device_t self, const norm_call_t *call, const void *src, size_t rows, size_t cols,
+                            uint32_t bytes) {
+  /* A row that does not begin and end with a pack has up to 2 * (vector - 1) more elements, one per thread. */
+  const size_t vector = 16 / bytes, packs = cols / vector;
+  const bool is_aligned = (uintptr_t)call->dst.ptr % 16 == 0 && cols % vector == 0;
+  row_plan_t plan = {.kind = ROWS1};
+  while (packs > kinds[plan.kind].most_packs) {
+    plan.kind++;
+  }
+  const bool wide_waves = self->driver->backend == CRK_BACKEND_HIP && self->context->info.wave_size == 64;
+  const row_cut_t cut = kinds[plan.kind].cut[wide_waves && call->op != SOFTMAX];
+  size_t width = plan.kind == LONG ? cut.block : (packs + cut.packs - 1) / cut.packs;
+  if (!is_aligned && width < 2 * (vector - 1)) {
+    width = 2 * (vector - 1);
+  }
+  plan.log2_width = crk_priv_log2_ceil(width);
+  plan.form = choose_row_form(call, plan.kind, src, packs, (size_t)cut.packs << plan.log2_width, is_aligned);
+  const uint32_t block = (1u << plan.log2_width) < cut.block ? cut.block : 1u << plan.log2_width;
+  plan.beside = block >> plan.log2_width;
+  uint64_t blocks = crk_priv_ceil_div(rows, plan.beside);
+  if (call->alpha.ptr != NULL || call->beta.ptr != NULL) {
+    /* A block reads the parameters once and then takes several rows, as long as all blocks have rows. */
+    const uint64_t held = crk_priv_held_blocks(self, NULL, block, 0, 0);
+    const uint64_t each =
+        crk_priv_least(crk_priv_ceil_div(blocks, held), most_rows_per_block(self, call->op, plan.form));
+    blocks = crk_priv_ceil_div(blocks, each);
+  }
+  plan.grid = (crk_dim3_t){crk_priv_grid_blocks(self, blocks, block), 1, 1};
+  plan.block = (crk_dim3_t){block, 1, 1};
+  plan.step = plan.grid.x * plan.beside;
+  return plan;
+}
+
 static crk_status_t launch_norm(crk_device_t self, const norm_call_t *call) {
   const char *where = ops[call->op].where;
   const crk_dtype_t dtype = call->dtype;
@@ -105,40 +149,15 @@ static crk_status_t launch_norm(crk_device_t self, const norm_call_t *call) {
   CRK_TRY(check_parameter(call, "alpha", call->alpha, cols, bytes, numel * bytes));
   CRK_TRY(check_parameter(call, "beta", call->beta, cols, bytes, numel * bytes));
 
-  /* A row that does not begin and end with a pack has up to 2 * (vector - 1) more elements, one per thread. */
-  const size_t vector = 16 / bytes, packs = cols / vector;
-  const bool is_aligned = (uintptr_t)dst % 16 == 0 && cols % vector == 0;
-  uint32_t kind = ROWS1;
-  while (packs > kinds[kind].most_packs) {
-    kind++;
-  }
-  const bool wide_waves = self->driver->backend == CRK_BACKEND_HIP && self->context->info.wave_size == 64;
-  const row_cut_t cut = kinds[kind].cut[wide_waves && call->op != SOFTMAX];
-  size_t width = kind == LONG ? cut.block : (packs + cut.packs - 1) / cut.packs;
-  if (!is_aligned && width < 2 * (vector - 1)) {
-    width = 2 * (vector - 1);
-  }
-  const uint32_t log2_width = crk_priv_log2_ceil(width);
-  const row_form_t form = choose_row_form(call, kind, src, packs, (size_t)cut.packs << log2_width, is_aligned);
-  const uint32_t block = (1u << log2_width) < cut.block ? cut.block : 1u << log2_width;
-  const uint32_t beside = block >> log2_width;
-  uint64_t blocks = crk_priv_ceil_div(rows, beside);
-  if (call->alpha.ptr != NULL || call->beta.ptr != NULL) {
-    /* A block reads the parameters once and then takes several rows, as long as all blocks have rows. */
-    const uint64_t held = crk_priv_held_blocks(self, NULL, block, 0, 0);
-    const uint64_t each = crk_priv_least(crk_priv_ceil_div(blocks, held), most_rows_per_block(self, call->op, form));
-    blocks = crk_priv_ceil_div(blocks, each);
-  }
-  const crk_dim3_t grid = {crk_priv_grid_blocks(self, blocks, block), 1, 1};
-
+  const row_plan_t plan = make_plan(self, call, src, rows, cols, bytes);
   crk_function_t function;
-  const uint32_t slot =
-      CRK_SLOT_NORM + (((uint32_t)call->op * ROW_KINDS + kind) * ROW_FORMS + form) * CRK_DTYPE_COUNT + (uint32_t)dtype;
+  const uint32_t slot = CRK_SLOT_NORM +
+                        (((uint32_t)call->op * ROW_KINDS + plan.kind) * ROW_FORMS + plan.form) * CRK_DTYPE_COUNT +
+                        (uint32_t)dtype;
   CRK_TRY(CRK_KERNEL_GET(self, slot, CRK_MODULE_NORM, &function, "%s_%s_%s", ops[call->op].root, crk_dtype_name(dtype),
-                         kinds[kind].suffixes[form]));
+                         kinds[plan.kind].suffixes[plan.form]));
   const uint64_t row_count = rows, col_count = cols;
-  const uint32_t step = grid.x * beside;
-  const void *args[10] = {&src, &dst, &row_count, &col_count, &log2_width, &beside, &step};
+  const void *args[10] = {&src, &dst, &row_count, &col_count, &plan.log2_width, &plan.beside, &plan.step};
   uint32_t count = 7;
   if (call->op != SOFTMAX) {
     args[count++] = &call->alpha.ptr;
@@ -147,7 +166,7 @@ static crk_status_t launch_norm(crk_device_t self, const norm_call_t *call) {
     args[count++] = &call->beta.ptr;
   }
   args[count] = &call->eps; /* ignored by softmax */
-  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){block, 1, 1}, 0, args);
+  return crk_priv_launch_blocks(self, function, plan.grid, plan.block, 0, args);
 }
 
 crk_status_t crk_softmax(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
@@ -166,4 +185,112 @@ crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layo
                             crk_const_view_t alpha, crk_const_view_t beta, crk_view_t dst, float eps) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_layer_norm");
   return launch_norm(self, &(norm_call_t){LAYER_NORM, dtype, layout, src, alpha, beta, dst, eps});
+}
+
+/* ---- the rms_norm of a sum */
+
+typedef struct add_norm_call {
+  norm_call_t norm; /* src is x, and has no layout */
+  size_t rows, cols;
+  crk_const_view_t residual;
+  crk_view_t sum, columns;
+  size_t bytes; /* of x, of sum and of dst */
+} add_norm_call_t;
+
+static const char add_norm[] = "crk_add_rms_norm";
+
+/* Checks that `view` has the bytes of the call's tensors and does not overlap those before it. */
+static crk_status_t check_result(const add_norm_call_t *call, const char *name, crk_view_t view, size_t bytes,
+                                 uint32_t element) {
+  CRK_TRY(crk_priv_check_elements(add_norm, name, crk_const(view), bytes / element, element));
+  CRK_TRY(crk_priv_check_apart(add_norm, name, view.ptr, bytes, "x", call->norm.src.ptr, call->bytes));
+  if (call->residual.ptr != NULL) {
+    CRK_TRY(crk_priv_check_apart(add_norm, name, view.ptr, bytes, "residual", call->residual.ptr, call->bytes));
+  }
+  return call->norm.alpha.ptr == NULL ? CRK_OK
+                                      : crk_priv_check_apart(add_norm, name, view.ptr, bytes, "alpha",
+                                                             call->norm.alpha.ptr, call->bytes / call->rows);
+}
+
+static crk_status_t check_add_norm(const add_norm_call_t *call, size_t *columns_bytes) {
+  const uint32_t element = (uint32_t)crk_dtype_size(call->norm.dtype);
+  CRK_TRY(crk_priv_check_elements(add_norm, "x", call->norm.src, call->bytes / element, element));
+  CRK_REFUSE_IF((call->residual.ptr == NULL) != (call->sum.ptr == NULL),
+                "%s: residual.ptr is %p and sum.ptr is %p; either both or none is NULL", add_norm, call->residual.ptr,
+                call->sum.ptr);
+  if (call->norm.alpha.ptr != NULL) {
+    CRK_TRY(crk_priv_check_elements(add_norm, "alpha", call->norm.alpha, call->cols, element));
+  }
+  if (call->residual.ptr != NULL) {
+    CRK_TRY(crk_priv_check_elements(add_norm, "residual", call->residual, call->bytes / element, element));
+    CRK_TRY(check_result(call, "sum", call->sum, call->bytes, element));
+    CRK_TRY(crk_priv_check_apart(add_norm, "dst", call->norm.dst.ptr, call->bytes, "sum", call->sum.ptr, call->bytes));
+  }
+  CRK_TRY(check_result(call, "dst", call->norm.dst, call->bytes, element));
+  if (call->columns.ptr != NULL) {
+    uint32_t type;
+    CRK_TRY(crk_priv_activation_index(add_norm, call->norm.dtype, &type));
+    CRK_TRY(crk_priv_check_columns(add_norm, "columns", call->rows, call->cols, call->columns, columns_bytes));
+    CRK_TRY(check_result(call, "columns", call->columns, *columns_bytes, 4));
+    CRK_TRY(crk_priv_check_apart(add_norm, "columns", call->columns.ptr, *columns_bytes, "dst", call->norm.dst.ptr,
+                                 call->bytes));
+    if (call->sum.ptr != NULL) {
+      CRK_TRY(crk_priv_check_apart(add_norm, "columns", call->columns.ptr, *columns_bytes, "sum", call->sum.ptr,
+                                   call->bytes));
+    }
+  }
+  return CRK_OK;
+}
+
+/* The call as up to three launches, for rows that no kernel of add_norm.h takes. */
+static crk_status_t add_norm_in_steps(crk_device_t self, const add_norm_call_t *call) {
+  const crk_dtype_t dtype = call->norm.dtype;
+  crk_layout_t layout;
+  const size_t dims[] = {call->rows, call->cols};
+  CRK_TRY(crk_layout_contiguous(dims, 2, &layout));
+  norm_call_t norm = call->norm;
+  norm.layout = &layout;
+  if (call->residual.ptr != NULL) {
+    CRK_TRY(crk_binary(self, CRK_BINARY_ADD, dtype, &layout, norm.src, &layout, call->residual, call->sum));
+    norm.src = crk_const(call->sum);
+  }
+  CRK_TRY(launch_norm(self, &norm));
+  return call->columns.ptr == NULL ? CRK_OK
+                                   : crk_priv_quantize_q8_1(self, dtype, call->rows, call->cols, call->cols,
+                                                            CRK_SUM_OF_CODES, norm.dst.ptr, call->columns.ptr);
+}
+
+crk_status_t crk_add_rms_norm(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_const_view_t x,
+                              crk_const_view_t residual, crk_const_view_t alpha, crk_view_t sum, crk_view_t dst,
+                              crk_view_t columns, float eps) {
+  CRK_CHECK_HANDLE(self, DEVICE, add_norm);
+  CRK_TRY(crk_priv_check_wide_float(add_norm, dtype));
+  add_norm_call_t call = {.norm = {RMS_NORM, dtype, NULL, x, alpha, {NULL, 0}, dst, eps},
+                          .rows = rows,
+                          .cols = cols,
+                          .residual = residual,
+                          .sum = sum,
+                          .columns = columns};
+  size_t numel, columns_bytes = 0;
+  CRK_TRY(crk_priv_checked_product(add_norm, "elements", rows, cols, &numel));
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  CRK_TRY(crk_priv_checked_product(add_norm, "bytes", numel, bytes, &call.bytes));
+  CRK_TRY(check_add_norm(&call, &columns_bytes));
+  const row_plan_t plan = make_plan(self, &call.norm, x.ptr, rows, cols, bytes);
+  if (dtype == CRK_DTYPE_F64 || plan.kind == LONG || plan.form == ANY_ROW ||
+      ((uintptr_t)residual.ptr | (uintptr_t)sum.ptr) % 16 != 0) {
+    return add_norm_in_steps(self, &call);
+  }
+  uint32_t type;
+  CRK_TRY(crk_priv_activation_index(add_norm, dtype, &type));
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ADD_NORM + plan.kind * CRK_ACTIVATIONS + type, CRK_MODULE_NORM, &function,
+                         "add_rmsnorm_%s_%s", crk_dtype_name(dtype), kinds[plan.kind].suffixes[EVEN_ROW]));
+  const uint64_t row_count = rows, col_count = cols;
+  const void *args[] = {&x.ptr,     &dst.ptr,   &row_count,    &col_count, &plan.log2_width, &plan.beside,
+                        &plan.step, &alpha.ptr, &residual.ptr, &sum.ptr,   &columns.ptr,     &eps};
+  return crk_priv_launch_blocks(self, function, plan.grid, plan.block, 0, args);
 }

@@ -283,6 +283,35 @@ crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows
   return crk_priv_quantize_q8_1(self, dtype, rows, k, CRK_Q8_1_PADDED(k), CRK_SUM_OF_VALUES, x.ptr, dst.ptr);
 }
 
+size_t crk_columns_bytes(size_t columns, size_t k) {
+  const size_t blocks = k / CRK_Q8_1_BLOCK;
+  return crk_priv_product_fits(columns, blocks, SIZE_MAX / CRK_Q8_1_BYTES) ? columns * blocks * CRK_Q8_1_BYTES : 0;
+}
+
+crk_status_t crk_priv_check_columns(const char *where, const char *name, size_t columns, size_t k, crk_view_t blocks,
+                                    size_t *bytes) {
+  CRK_REFUSE_IF(k % CRK_Q8_1_BLOCK != 0, "%s: k is %zu, not a multiple of the %d elements of a block", where, k,
+                CRK_Q8_1_BLOCK);
+  CRK_TRY(crk_priv_checked_product(where, "bytes of blocks", columns * (k / CRK_Q8_1_BLOCK), CRK_Q8_1_BYTES, bytes));
+  return crk_priv_check_elements(where, name, crk_const(blocks), *bytes / 4, 4);
+}
+
+crk_status_t crk_quantize_columns(crk_device_t self, crk_dtype_t dtype, size_t columns, size_t k, crk_const_view_t x,
+                                  crk_view_t dst) {
+  static const char where[] = "crk_quantize_columns";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  uint32_t type;
+  size_t numel, bytes;
+  CRK_TRY(crk_priv_activation_index(where, dtype, &type));
+  CRK_TRY(crk_priv_checked_product(where, "elements", columns, k, &numel));
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_check_columns(where, "dst", columns, k, dst, &bytes));
+  CRK_TRY(check_source(where, "x", x, numel, (uint32_t)crk_dtype_size(dtype), dst, bytes));
+  return crk_priv_quantize_q8_1(self, dtype, columns, k, k, CRK_SUM_OF_CODES, x.ptr, dst.ptr);
+}
+
 /* ---- a matrix times a vector */
 
 crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,

@@ -37,6 +37,11 @@ crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_con
 /* 0, 1 or 2 for F32, F16 or BF16. Fails with CRK_UNSUPPORTED for another dtype. */
 crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uint32_t *index);
 
+/* *bytes = the bytes of crk_quantize_columns' blocks. Fails where k is not whole blocks, or the view `name` is too small
+ * or not aligned. */
+crk_status_t crk_priv_check_columns(const char *where, const char *name, size_t columns, size_t k, crk_view_t blocks,
+                                    size_t *bytes);
+
 /* Launches crk_quantize_q8_1 for checked arguments. Rows are padded to `padded` elements, a multiple of 32 and at least
  * k. `sums` is CRK_SUM_OF_VALUES, or CRK_SUM_OF_CODES for the launchers' own products (call/quantized_call.h). */
 crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, size_t padded,

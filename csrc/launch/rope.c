@@ -1,5 +1,7 @@
-/* The launcher of rotary embeddings (kernels/reduce/rope_pairs.h). */
+/* Launchers of rotary embeddings (kernels/reduce/rope_pairs.h). */
+#include "call/rope_call.h"
 #include "launch/launcher.h"
+#include "launch/sliding.h"
 
 CRK_OP_FROM_ROOT(crk_rope_kind_from_root, crk_rope_kind_t, roots, CRK_ROPE_MAP)
 
@@ -27,19 +29,19 @@ typedef struct shape {
   size_t batch, heads, tokens, d;
 } shape_t;
 
-static crk_status_t check_angles(angles_t *angles, const shape_t *shape, uint32_t bytes) {
+static crk_status_t check_angles(const char *where, angles_t *angles, const shape_t *shape, uint32_t bytes) {
   const char *name = angles->layout_name;
   const crk_layout_t *l = angles->layout;
   const crk_tensor_t tensor = {name, angles->view_name, l, angles->view, bytes};
-  CRK_TRY(crk_priv_tensor_check("crk_rope", &tensor, &angles->numel, &angles->first));
-  CRK_REFUSE_IF(l->rank != 2 && l->rank != 3, "crk_rope: %s.rank is %u; it must be 2 or 3", name, (unsigned)l->rank);
+  CRK_TRY(crk_priv_tensor_check(where, &tensor, &angles->numel, &angles->first));
+  CRK_REFUSE_IF(l->rank != 2 && l->rank != 3, "%s: %s.rank is %u; it must be 2 or 3", where, name, (unsigned)l->rank);
   const size_t *dims = l->dims + (l->rank - 2);
   CRK_REFUSE_IF(l->rank == 3 && l->dims[0] != shape->batch,
-                "crk_rope: %s.dims[0] is %zu, but src_layout has %zu batches; they must be equal", name, l->dims[0],
+                "%s: %s.dims[0] is %zu, but src_layout has %zu batches; they must be equal", where, name, l->dims[0],
                 shape->batch);
-  CRK_REFUSE_IF(dims[0] < shape->tokens, "crk_rope: %s.dims[%u] is %zu, less than the %zu tokens of src_layout", name,
+  CRK_REFUSE_IF(dims[0] < shape->tokens, "%s: %s.dims[%u] is %zu, less than the %zu tokens of src_layout", where, name,
                 l->rank - 2, dims[0], shape->tokens);
-  CRK_REFUSE_IF(dims[1] != shape->d / 2, "crk_rope: %s.dims[%u] is %zu; it must be %zu, half of src_layout.dims[3]",
+  CRK_REFUSE_IF(dims[1] != shape->d / 2, "%s: %s.dims[%u] is %zu; it must be %zu, half of src_layout.dims[3]", where,
                 name, l->rank - 1, dims[1], shape->d / 2);
   angles->batch_stride = l->rank == 3 ? dims[0] * dims[1] : 0;
   return CRK_OK;
@@ -65,7 +67,7 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
   angles_t angles[2] = {{.layout_name = "cos_layout", .view_name = "cos", .layout = cos_layout, .view = cos},
                         {.layout_name = "sin_layout", .view_name = "sin", .layout = sin_layout, .view = sin}};
   for (int i = 0; i < 2; i++) {
-    CRK_TRY(check_angles(&angles[i], &shape, bytes));
+    CRK_TRY(check_angles("crk_rope", &angles[i], &shape, bytes));
   }
   if (numel == 0) {
     return CRK_OK;
@@ -117,4 +119,127 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
   const uint64_t to_second = half;
   const void *args[8] = {&nd, &from, &angles[0].first, &angles[1].first, &to, &to_second, &head_step};
   return crk_priv_launch_threads(self, function, nd.numel, args, 7);
+}
+
+/* ---- queries, keys and values together */
+
+static const char qkv[] = "crk_rope_qkv";
+
+enum { BATCH, HEADS, TOKENS, COLUMNS, RANK };
+enum { PARTS = 3, SOURCES = PARTS + 2 };
+
+/* Memory of an argument. */
+typedef struct region {
+  const char *name;
+  const void *first;
+  size_t bytes; /* from the first element to the last */
+} region_t;
+
+/* Checks one of the tensors of a part, and gives its memory. */
+static crk_status_t check_rows(const char *layout_name, const char *name, const crk_layout_t *layout,
+                               crk_const_view_t view, uint32_t bytes, const shape_t *shape, region_t *region) {
+  crk_extent_t extent;
+  CRK_TRY(crk_priv_layout_extent(qkv, layout_name, layout, &extent));
+  CRK_REFUSE_IF(layout->rank != RANK, "%s: %s.rank is %u; it must be 4", qkv, layout_name, (unsigned)layout->rank);
+  const size_t wanted[RANK] = {shape->batch, shape->heads, shape->tokens, shape->d};
+  for (int i = 0; i < RANK; i++) {
+    CRK_REFUSE_IF(layout->dims[i] != wanted[i], "%s: %s.dims[%d] is %zu; it must be %zu, as of the others", qkv,
+                  layout_name, i, layout->dims[i], wanted[i]);
+  }
+  CRK_REFUSE_IF(layout->strides[COLUMNS] != 1 && shape->d > 1,
+                "%s: %s.strides[%d] is %zu; the last dim must be contiguous", qkv, layout_name, COLUMNS,
+                layout->strides[COLUMNS]);
+  const crk_tensor_t tensor = {layout_name, name, layout, view, bytes};
+  *region = (region_t){name, NULL, extent.numel != 0 ? (extent.last - layout->offset + 1) * bytes : 0};
+  return crk_priv_tensor_first(qkv, &tensor, &extent, &region->first);
+}
+
+crk_status_t crk_rope_qkv(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype, const crk_rope_rows_t rows[3],
+                          const crk_layout_t *cos_layout, crk_const_view_t cos, const crk_layout_t *sin_layout,
+                          crk_const_view_t sin) {
+  static const char *const names[PARTS][4] = {
+      {"rows[0].src_layout", "rows[0].src", "rows[0].dst_layout", "rows[0].dst"},
+      {"rows[1].src_layout", "rows[1].src", "rows[1].dst_layout", "rows[1].dst"},
+      {"rows[2].src_layout", "rows[2].src", "rows[2].dst_layout", "rows[2].dst"}};
+  CRK_CHECK_HANDLE(self, DEVICE, qkv);
+  CRK_REFUSE_IF(kind != CRK_ROPE_KIND_ROPE && kind != CRK_ROPE_KIND_ROPE_I, "%s: kind %d is neither ROPE nor ROPE_I",
+                qkv, (int)kind);
+  CRK_TRY(crk_priv_check_wide_float(qkv, dtype));
+  CRK_REFUSE_IF(rows == NULL, "%s: rows is NULL", qkv);
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  crk_rope_qkv_call_t call = {.numel = 0};
+  region_t sources[SOURCES], results[PARTS];
+  shape_t shape = {0};
+  size_t heads = 0;
+  uintptr_t addresses = 0;
+  for (int i = 0; i < PARTS; i++) {
+    const crk_rope_rows_t *part = &rows[i];
+    crk_extent_t extent;
+    CRK_TRY(crk_priv_layout_extent(qkv, names[i][0], part->src_layout, &extent));
+    CRK_REFUSE_IF(part->src_layout->rank != RANK, "%s: %s.rank is %u; it must be 4", qkv, names[i][0],
+                  (unsigned)part->src_layout->rank);
+    const size_t *dims = part->src_layout->dims;
+    const shape_t first = {dims[BATCH], dims[HEADS], dims[TOKENS], dims[COLUMNS]};
+    shape = i == 0 ? first : (shape_t){shape.batch, dims[HEADS], shape.tokens, shape.d};
+    CRK_TRY(check_rows(names[i][0], names[i][1], part->src_layout, part->src, bytes, &shape, &sources[i]));
+    CRK_TRY(check_rows(names[i][2], names[i][3], part->dst_layout, crk_const(part->dst), bytes, &shape, &results[i]));
+    CRK_REFUSE_IF(shape.heads > INT32_MAX, "%s: %s.dims[1] is %zu, at most %d is allowed", qkv, names[i][0],
+                  shape.heads, INT32_MAX);
+    call.parts[i] =
+        (crk_rope_part_t){.src = sources[i].first, .dst = (void *)results[i].first, .heads = (uint32_t)shape.heads};
+    for (int k = 0; k < COLUMNS; k++) {
+      call.parts[i].src_strides[k] = part->src_layout->strides[k];
+      call.parts[i].dst_strides[k] = part->dst_layout->strides[k];
+      addresses |=
+          (part->src_layout->dims[k] > 1 ? part->src_layout->strides[k] | part->dst_layout->strides[k] : 0) * bytes;
+    }
+    addresses |= (uintptr_t)sources[i].first | (uintptr_t)results[i].first;
+    heads += shape.heads;
+  }
+  CRK_REFUSE_IF(shape.d % 2 != 0, "%s: rows[0].src_layout.dims[3] is %zu, not even", qkv, shape.d);
+  angles_t angles[2] = {{.layout_name = "cos_layout", .view_name = "cos", .layout = cos_layout, .view = cos},
+                        {.layout_name = "sin_layout", .view_name = "sin", .layout = sin_layout, .view = sin}};
+  for (int i = 0; i < 2; i++) {
+    CRK_TRY(check_angles(qkv, &angles[i], &shape, bytes));
+    sources[PARTS + i] = (region_t){angles[i].view_name, angles[i].first, angles[i].numel * bytes};
+    addresses |= (uintptr_t)angles[i].first;
+  }
+  for (int i = 0; i < PARTS; i++) {
+    for (int k = 0; k < SOURCES; k++) {
+      CRK_TRY(crk_priv_check_apart(qkv, results[i].name, results[i].first, results[i].bytes, sources[k].name,
+                                   sources[k].first, sources[k].bytes));
+    }
+    for (int k = 0; k < i; k++) {
+      CRK_TRY(crk_priv_check_apart(qkv, results[i].name, results[i].first, results[i].bytes, results[k].name,
+                                   results[k].first, results[k].bytes));
+    }
+  }
+  const size_t half = shape.d / 2, vector = 16 / bytes;
+  const bool in_packs = half % vector == 0 && addresses % 16 == 0 && (half * bytes) % 16 == 0;
+  const size_t unit = in_packs ? vector : 1;
+  size_t pairs;
+  CRK_TRY(crk_priv_checked_product(qkv, "rows", shape.batch * shape.tokens, heads, &pairs));
+  CRK_TRY(crk_priv_checked_product(qkv, "pairs", pairs, half, &pairs));
+  if (pairs == 0) {
+    return CRK_OK;
+  }
+  if (pairs > INT32_MAX) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: %zu pairs, at most %d are allowed", qkv, pairs, INT32_MAX);
+  }
+  call.numel = pairs / unit;
+  call.cos = angles[0].first;
+  call.sin = angles[1].first;
+  call.cos_stride = angles[0].batch_stride;
+  call.sin_stride = angles[1].batch_stride;
+  crk_priv_divisor_init(&call.pieces, half / unit, false);
+  crk_priv_divisor_init(&call.heads, heads, false);
+  crk_priv_divisor_init(&call.tokens, shape.tokens, false);
+  const bool is_interleaved = kind == CRK_ROPE_KIND_ROPE_I;
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(
+      self, CRK_SLOT_ROPE_QKV + ((is_interleaved ? 2 : 0) + (in_packs ? 1 : 0)) * CRK_DTYPE_COUNT + (uint32_t)dtype,
+      CRK_MODULE_ROPE, &function, "%s_qkv_%s_%s", is_interleaved ? "rope_i" : "rope", crk_dtype_name(dtype),
+      in_packs ? "vec" : "pair"));
+  const void *args[2] = {&call};
+  return crk_priv_launch_threads(self, function, call.numel, args, 1);
 }

@@ -63,6 +63,24 @@ typedef struct crk_moe_tiles {
   uint32_t unused; /* padding */
 } crk_moe_tiles_t;
 
+/* Threads per block that routes tokens. One block sorts up to as many results. */
+enum { CRK_MOE_ROUTE_THREADS = 256 };
+
+/* The experts that 32 lanes can choose from, by the experts of a lane: XX(share). */
+#define CRK_MOE_ROUTES(XX) XX(4) XX(8) XX(16)
+
+/* Routes tokens to experts. */
+typedef struct crk_moe_route {
+  const float *logits; /* `experts` numbers of each token */
+  float *weights; /* `topk` of each token */
+  uint32_t *ids; /* the same for their experts */
+  uint32_t *sorted_experts, *sorted_tokens; /* both NULL, or the results sorted by expert */
+  uint32_t tokens, experts, topk;
+  uint32_t normalise; /* 1: the weights of a token add up to 1 */
+  uint32_t blocks; /* of the grid */
+  uint32_t unused; /* padding */
+} crk_moe_route_t;
+
 /* Counts and groups tokens by expert. */
 typedef struct crk_moe_order {
   uint64_t count; /* number of ids */

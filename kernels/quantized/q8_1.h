@@ -72,6 +72,48 @@ CRK_FN q8_1_part quantize_part(const pack<float, 4> &values, uint32_t sums) {
   }
   return part;
 }
+/* The same with the sum of codes, for `V` elements of a block in a lane; the 32 / V - 1 neighbouring lanes have the
+ * others. */
+template <int V>
+struct q8_1_share {
+  pack<uint32_t, V / 4> codes;
+  float d, s;
+
+  /* Stores the share of the lane whose first element has the number `element`. */
+  CRK_FN void store(block_q8_1 *blocks, uint64_t element) const {
+    uint32_t *block = reinterpret_cast<uint32_t *>(blocks + element / 32);
+    const uint32_t within = static_cast<uint32_t>(element % 32);
+    CRK_UNROLL
+    for (int i = 0; i < V / 4; i++) {
+      block[1 + within / 4 + static_cast<uint32_t>(i)] = codes.v[i];
+    }
+    if (within == 0) {
+      block[0] = f16(d).code | static_cast<uint32_t>(f16(s).code) << 16;
+    }
+  }
+};
+template <int V>
+CRK_FN q8_1_share<V> quantize_share(const pack<float, V> &values) {
+  float most = abs(values.v[0]);
+  CRK_UNROLL
+  for (int i = 1; i < V; i++) {
+    most = max_number(most, abs(values.v[i]));
+  }
+  const float largest = butterfly<32 / V>(most, larger());
+  q8_1_share<V> share = {{}, largest / 127.0f, 0.0f};
+  int32_t sum = 0;
+  CRK_UNROLL
+  for (int i = 0; i < V; i++) {
+    share.codes.v[i / 4] |= q8_1_code(values.v[i], largest, share.d) << 8 * (i % 4);
+  }
+  CRK_UNROLL
+  for (int i = 0; i < V / 4; i++) {
+    sum = dot4(static_cast<int32_t>(share.codes.v[i]), 0x01010101, sum);
+  }
+  share.s = static_cast<float>(f16(share.d)) * static_cast<float>(butterfly<32 / V>(sum, plus()));
+  return share;
+}
+
 template <class T>
 CRK_FN pack<float, 4> load_four(const T *from) {
   const pack<T, 4> loaded = load_pack<T, 4>(from);

@@ -1,9 +1,11 @@
-/* Rotary embeddings for the launchers: rope_pairs. A thread handles V pairs in each of H heads that share their angles.
+/* Rotary embeddings for the launchers: rope_pairs for one tensor, rope_qkv for those of a layer. A thread handles V pairs in each of H heads that share their angles.
  * It reads and writes 16 bytes at a time and reads each angle only once. */
 #ifndef CRK_ROPE_PAIRS_H
 #define CRK_ROPE_PAIRS_H
 
+#include "call/rope_call.h"
 #include "elementwise/walk.h"
+#include "numbers/divisor.h"
 #include "reduce/rope.h"
 
 namespace crk {
@@ -38,6 +40,25 @@ CRK_FN pack<T, V> load_pairs(const T *src) {
   }
 }
 
+/* Rotates the V pairs of the packs p and q. An interleaved pair lies within a pack: p has pairs 0 to V / 2 - 1, q the
+ * others. */
+template <int V, bool Interleaved, class T>
+CRK_FN void rotate_packs(const pack<T, V> &p, const pack<T, V> &q, const pack<T, V> &c, const pack<T, V> &s,
+                         pack<T, V> *x, pack<T, V> *y) {
+  CRK_UNROLL
+  for (int j = 0; j < V; j++) {
+    if constexpr (Interleaved && V > 1) {
+      constexpr int in_pack = V / 2;
+      const int k = 2 * (j % in_pack);
+      const pack<T, V> &from = j < in_pack ? p : q;
+      pack<T, V> &to = j < in_pack ? *x : *y;
+      rotate(from.v[k], from.v[k + 1], c.v[j], s.v[j], &to.v[k], &to.v[k + 1]);
+    } else {
+      rotate(p.v[j], q.v[j], c.v[j], s.v[j], &x->v[j], &y->v[j]);
+    }
+  }
+}
+
 /* Operand 0 of `nd` is src and dst, operand 1 cos, operand 2 sin. A thread's heads are `head_step` elements apart. The
  * second element of a pair is the neighbour of the first (Interleaved), or `half` elements after it. All pointers and
  * strides are multiples of packs. A thread issues all its loads before its stores. */
@@ -60,22 +81,48 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const
     for (int h = 0; h < H; h++) {
       const pack<T, V> p = apart(a[h]), q = apart(b[h]);
       pack<T, V> x, y;
-      CRK_UNROLL
-      for (int j = 0; j < V; j++) {
-        if constexpr (Interleaved && V > 1) {
-          /* The first pack has pairs 0 to V / 2 - 1, the second pack the others. */
-          constexpr int in_pack = V / 2;
-          const int k = 2 * (j % in_pack);
-          const pack<T, V> &from = j < in_pack ? p : q;
-          pack<T, V> &to = j < in_pack ? x : y;
-          rotate(from.v[k], from.v[k + 1], c.v[j], s.v[j], &to.v[k], &to.v[k + 1]);
-        } else {
-          rotate(p.v[j], q.v[j], c.v[j], s.v[j], &x.v[j], &y.v[j]);
-        }
-      }
+      rotate_packs<V, Interleaved>(p, q, c, s, &x, &y);
       store_pack(dst + at[0] + h * head_step, x);
       store_pack(dst + at[0] + h * head_step + second, y);
     }
+  }
+}
+
+/* Queries, keys and values of a layer: rotates the first two, and copies the third. A thread has V pairs of a row. Rows
+ * are those of a token's heads, of queries, keys and values one after the other; then come the next tokens. */
+template <int V, bool Interleaved, class T>
+CRK_FN void rope_qkv(const crk_rope_qkv_call_t &call, uint32_t threads) {
+  const uint32_t half = static_cast<uint32_t>(call.pieces.size) * V, inner = Interleaved ? 2 * V : V;
+  const uint32_t second = Interleaved ? V : half;
+  const elements e(call.numel, threads);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    const uint32_t n = static_cast<uint32_t>(i), row = divide(call.pieces, n), place = divide(call.heads, row);
+    const uint32_t piece = n - row * static_cast<uint32_t>(call.pieces.size), batch = divide(call.tokens, place);
+    const uint32_t token = place - batch * static_cast<uint32_t>(call.tokens.size);
+    const uint32_t at = row - place * static_cast<uint32_t>(call.heads.size);
+    /* A part's fields are chosen one by one: nvcc would copy an array that a variable indexes to the stack. */
+    const crk_rope_part_t &of_q = call.parts[0], &of_k = call.parts[1], &of_v = call.parts[2];
+    const bool is_q = at < of_q.heads, is_v = at >= of_q.heads + of_k.heads;
+    const uint32_t head = is_q ? at : is_v ? at - of_q.heads - of_k.heads : at - of_q.heads;
+    const auto of_part = [&](auto q, auto k, auto v) { return is_q ? q : is_v ? v : k; };
+    const auto offset = [&](const uint64_t *q, const uint64_t *k, const uint64_t *v) {
+      return batch * of_part(q[0], k[0], v[0]) + head * of_part(q[1], k[1], v[1]) + token * of_part(q[2], k[2], v[2]) +
+             piece * inner;
+    };
+    const T *src = static_cast<const T *>(of_part(of_q.src, of_k.src, of_v.src)) +
+                   offset(of_q.src_strides, of_k.src_strides, of_v.src_strides);
+    T *dst = static_cast<T *>(of_part(of_q.dst, of_k.dst, of_v.dst)) +
+             offset(of_q.dst_strides, of_k.dst_strides, of_v.dst_strides);
+    const pack<T, V> p = load_pairs<V>(src), q = load_pairs<V>(src + second);
+    pack<T, V> x = p, y = q;
+    if (!is_v) {
+      const uint64_t angle = static_cast<uint64_t>(token) * half + piece * V;
+      const pack<T, V> c = load_pairs<V>(static_cast<const T *>(call.cos) + batch * call.cos_stride + angle),
+                       s = load_pairs<V>(static_cast<const T *>(call.sin) + batch * call.sin_stride + angle);
+      rotate_packs<V, Interleaved>(apart(p), apart(q), apart(c), apart(s), &x, &y);
+    }
+    store_pack(dst, x);
+    store_pack(dst + second, y);
   }
 }
 

@@ -1,5 +1,5 @@
 //! Element-wise functions, casts, fills and copies. The contracts are in `include/candle_rocm/launchers/elementwise.h`.
-use crate::{BinaryOp, Buffer, CmpOp, DType, Device, Error, Layout, Pod, Result, Status, UnaryOp};
+use crate::{BinaryOp, Buffer, CmpOp, DType, Device, Error, GateOp, Layout, Pod, Result, Status, UnaryOp, View};
 
 /// One method per launcher. Each checks that its buffers belong to the handle. The C core checks layouts and sizes.
 impl Device {
@@ -48,6 +48,18 @@ impl Device {
         dst: &Buffer,
     ) -> Result<()> {
         launch!(self.crk_cmp(op, dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
+    }
+
+    /// `dst[i] = op(gate[i]) * up[i]`: `crk_gate`.
+    pub fn gate<'a>(
+        &self,
+        op: GateOp,
+        dtype: DType,
+        gate: (&Layout, impl Into<View<'a>>),
+        up: (&Layout, impl Into<View<'a>>),
+        dst: &Buffer,
+    ) -> Result<()> {
+        launch!(self.crk_gate(op, dtype, gate.0, self.view(gate.1)?, up.0, self.view(up.1)?, self.view(dst)?))
     }
 
     /// `dst[i] = src[i]` converted: `crk_cast`.

@@ -1,5 +1,5 @@
 //! Products of quantized weights with few columns. The contracts are in `include/candle_rocm/launchers/quantized.h`.
-use crate::{Buffer, DType, Device, Quant, Result, View};
+use crate::{Buffer, DType, Device, GateOp, Quant, Result, View, sys};
 
 impl Device {
     /// Rows of weights times one to eight columns: `crk_mul_mat_vec`.
@@ -32,6 +32,39 @@ impl Device {
     ) -> Result<()> {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
         launch!(self.crk_mul_mat_vec_q8_1(quant, dtype, rows, k, columns, weights, x, x_stride, dst, dst_stride))
+    }
+
+    /// Bytes of `columns` columns of `k` quantized activations: `crk_columns_bytes`.
+    pub fn columns_bytes(columns: usize, k: usize) -> usize {
+        // SAFETY: the function only computes with its arguments.
+        unsafe { sys::crk_columns_bytes(columns, k) }
+    }
+
+    /// Quantizes activations that several products share: `crk_quantize_columns`.
+    pub fn quantize_columns<'a>(
+        &self,
+        dtype: DType,
+        (columns, k): (usize, usize),
+        x: impl Into<View<'a>>,
+        dst: &Buffer,
+    ) -> Result<()> {
+        launch!(self.crk_quantize_columns(dtype, columns, k, self.view(x)?, self.view(dst)?))
+    }
+
+    /// A gate whose result is quantized too: `crk_gate_columns`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn gate_columns<'a>(
+        &self,
+        op: GateOp,
+        dtype: DType,
+        (columns, k): (usize, usize),
+        gate: impl Into<View<'a>>,
+        up: impl Into<View<'a>>,
+        dst: &Buffer,
+        blocks: &Buffer,
+    ) -> Result<()> {
+        let (gate, up, dst, blocks) = (self.view(gate)?, self.view(up)?, self.view(dst)?, self.view(blocks)?);
+        launch!(self.crk_gate_columns(op, dtype, columns, k, gate, up, dst, blocks))
     }
 
     /// Rows of weights times any number of columns: `crk_mul_mat`.

@@ -17,6 +17,22 @@ pub struct Routes<'a> {
 }
 
 impl Device {
+    /// The `topk` experts of each of `tokens` tokens by their logits, f32: `crk_moe_route`. `lists` are sorted_token_ids
+    /// and expert_ids.
+    pub fn moe_route<'a>(
+        &self,
+        (experts, tokens, topk): (usize, usize, usize),
+        normalise: bool,
+        logits: impl Into<View<'a>>,
+        (weights, ids): (&Buffer, &Buffer),
+        lists: Option<(&Buffer, &Buffer)>,
+    ) -> Result<()> {
+        let (logits, weights, ids) = (self.view(logits)?, self.view(weights)?, self.view(ids)?);
+        let (sorted, of) = lists.map(|(sorted, of)| (View::from(sorted), View::from(of))).unzip();
+        let (sorted, of) = (self.optional(sorted)?, self.optional(of)?);
+        launch!(self.crk_moe_route(experts, tokens, topk, normalise, logits, weights, ids, sorted, of))
+    }
+
     /// Quantized weights of the tokens' experts times activations in 8 bits: `crk_moe_gguf`. `x` has `dtype`, `dst` is
     /// f32.
     #[allow(clippy::too_many_arguments)]
@@ -35,6 +51,24 @@ impl Device {
         let (count, topk) = (routes.tokens, routes.topk);
         launch_reporting!(
             self.crk_moe_gguf(quant, dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst)
+        )
+    }
+
+    /// The same for activations that are quantized already: `crk_moe_gguf_columns`.
+    pub fn moe_gguf_columns(
+        &self,
+        quant: Quant,
+        (experts, rows, k): (usize, usize, usize),
+        routes: Routes,
+        weights: &Buffer,
+        x: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
+        let [tokens, ids, scales] = self.routes(&routes)?;
+        let (count, topk) = (routes.tokens, routes.topk);
+        launch_reporting!(
+            self.crk_moe_gguf_columns(quant, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst)
         )
     }
 

@@ -21,6 +21,27 @@ impl Device {
         launch!(self.crk_rms_norm(dtype, layout, self.view(src)?, alpha, self.view(dst)?, eps))
     }
 
+    /// `sum = x + residual` and `dst = rms_norm(sum) * alpha`, of `rows` rows of `cols` elements; `residual` and `sum` may
+    /// be absent. With `columns`, dst also becomes activations of a quantized product: `crk_add_rms_norm`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn add_rms_norm<'a>(
+        &self,
+        dtype: DType,
+        (rows, cols): (usize, usize),
+        x: impl Into<View<'a>>,
+        residual: Option<(View<'_>, &Buffer)>,
+        alpha: Option<View<'_>>,
+        dst: &Buffer,
+        columns: Option<&Buffer>,
+        eps: f32,
+    ) -> Result<()> {
+        let (residual, sum) = residual.unzip();
+        let (x, dst, alpha) = (self.view(x)?, self.view(dst)?, self.optional(alpha)?);
+        let (residual, sum) = (self.optional(residual)?, self.optional(sum.map(View::from))?);
+        let columns = self.optional(columns.map(View::from))?;
+        launch!(self.crk_add_rms_norm(dtype, rows, cols, x, residual, alpha, sum, dst, columns, eps))
+    }
+
     /// `(x - mean) / sqrt(variance + eps) * alpha + beta` over the last dim: `crk_layer_norm`.
     #[allow(clippy::too_many_arguments)]
     pub fn layer_norm(

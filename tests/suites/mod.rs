@@ -4,6 +4,7 @@ mod attention;
 mod bounds;
 mod conv;
 mod ffi;
+mod fused;
 mod golden;
 mod indexing;
 mod matmat;
@@ -42,5 +43,5 @@ macro_rules! suites {
 /// All suites. Those whose trials take longest come first, so that no thread is left with one at the end.
 pub const SUITES: &[Suite] = suites!(
     attention sort moe reduce properties bounds golden random timed indexing conv ffi matmat matvec matmul quantized
-    norm rope probe
+    norm rope fused probe
 );

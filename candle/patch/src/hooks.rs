@@ -5,6 +5,7 @@
 //! without which a hook has nothing to do.
 
 use crate::hook::{Hook, Package, SOME, op, start, text, twins};
+use crate::models::TRANSFORMERS;
 use crate::rules::Backend::{Cuda, Metal};
 use crate::rules::Rule::*;
 
@@ -38,7 +39,7 @@ pub static PACKAGES: &[Package] = &[
             ("rocm-backend", &["_rocm", "candle/rocm-backend"]),
             ("_rocm", &["candle/_rocm"]),
         ],
-        added: &[("moe.rs", "src/moe/rocm.rs")],
+        added: &[("moe.rs", "src/moe/rocm.rs"), ("fused.rs", "src/fused.rs")],
     },
     Package {
         name: "candle-flash-attn",
@@ -114,6 +115,8 @@ const CORE: &[Hook] = &[
     // 0.11.1 has one function for custom in-place ops of any number of sources, with an `InplaceOpN`.
     twins("src/storage.rs", 34, Arms, Cuda).or(&[36]),
     twins("src/tensor.rs", 7, Arms, Cuda),
+    text("src/tensor.rs", 1, "\nimpl Tensor {\n", WITH_LAYOUT),
+    twins("src/storage.rs", 1, Beginnings, Cuda).or(&[3]).inside(INPLACE).with("&mut self").body(WRITTEN),
     twins("src/display.rs", 2, Arms, Cuda),
     twins("src/error.rs", 2, Variants, Cuda),
     twins("src/utils.rs", 1, Functions, Cuda),
@@ -206,6 +209,11 @@ const NN: &[Hook] = &[
     start("src/moe.rs", &["moe_gemm_gguf"], MOE_GEMM_GGUF),
     text("src/moe.rs", 2, "#[cfg(not(feature = \"cuda\"))]", NEITHER),
     text("src/moe.rs", 1, "use candle::{Result, Tensor};\n", MOE_NAMES),
+    // Ops that models do together, and caches that grow in place.
+    text("src/lib.rs", 1, "pub mod func;\n", "pub mod func;\npub mod fused;\n"),
+    text("src/kv_cache.rs", 1, "impl ConcatKvCache {\n", APPEND_ROTATED).or(&[0]),
+    text("src/kv_cache.rs", 1, "Tensor::cat(&[k_cache, &k], ", "crate::fused::grow(&[k_cache, &k], ").or(&[0]),
+    text("src/kv_cache.rs", 1, "Tensor::cat(&[v_cache, &v], ", "crate::fused::grow(&[v_cache, &v], ").or(&[0]),
     twins("tests/ops.rs", SOME, Tests, Cuda),
     twins("tests/sdpa.rs", 1, Items, Metal),
     twins("benches/benchmarks/mod.rs", 2, Arms, Cuda),
@@ -229,15 +237,6 @@ const FLASH_ATTN: &[Hook] = &[
         "Device::new_cuda(0).or_else(|_| Device::new_rocm(0))?",
     )
     .or(&[3]),
-];
-
-const TRANSFORMERS: &[Hook] = &[
-    // Attention by candle_nn::ops::sdpa. On Metal, this model has it for single tokens only.
-    twins("src/", SOME, Questions, Metal),
-    text("src/models/quantized_llama.rs", 1, " && seq_len == 1 {", " && (seq_len == 1 || q.device().is_rocm()) {"),
-    text("src/models/quantized_llama.rs", 1, "None,\n                false,", "None,\n                mask.is_some(),"),
-    // The fused kernels take f16 and bf16. The plain path is there for f32, and for other devices of a build for ROCm.
-    text("src/models/qwen3_moe.rs", 1, "if cfg!(feature = \"cuda\") {", FUSED_MOE),
 ];
 
 const EXAMPLES: &[Hook] = &[
@@ -265,6 +264,8 @@ const PYO3: &[Hook] = &[
     twins("src/lib.rs", 1, Functions, Cuda),
     text("src/lib.rs", 1, "    m.add_function(wrap_pyfunction!(cuda_is_available, m)?)?;\n", PY_FUNCTIONS),
 ];
+
+const INPLACE: &[&str] = &["inplace_op", "inplace_op1", "inplace_op2", "inplace_op3"];
 
 const RANDOM: &[&str] = &["rand_uniform_f64", "rand_normal_f64"];
 
@@ -334,6 +335,52 @@ const CONV_SIZE: &str = "\
 if cfg!(feature = \"_rocm\") {
             let span = self.dilation * (self.k_size - 1) + self.output_padding + 1;
             return (self.l_in - 1) * self.stride + span - 2 * self.padding;
+        }
+";
+
+const WITH_LAYOUT: &str = "
+impl Tensor {
+    /// The tensor of another layout in the same storage.
+    #[cfg(feature = \"_rocm\")]
+    pub(crate) fn with_layout(&self, layout: Layout) -> Self {
+        let tensor_ = Tensor_ {
+            id: TensorId::new(),
+            storage: self.storage.clone(),
+            layout,
+            op: BackpropOp::none(),
+            is_variable: false,
+            dtype: self.dtype,
+            device: self.device.clone(),
+        };
+        Tensor(Arc::new(tensor_))
+    }
+
+";
+
+const APPEND_ROTATED: &str = "\
+impl ConcatKvCache {
+    /// Rotates queries and keys, and appends the keys and the values: `fused::rope_grow`. Tensors are (batch, heads,
+    /// tokens, d). Returns the rotated queries, and all keys and values.
+    pub fn append_rotated(
+        &mut self,
+        qkv: [&Tensor; 3],
+        angles: [&Tensor; 2],
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        if self.dim != 2 {
+            candle::bail!(\"append_rotated: the cache grows along dim {}, not 2\", self.dim)
+        }
+        let kept = self.k.as_ref().zip(self.v.as_ref());
+        let [q, k, v] = crate::fused::rope_grow(qkv, angles, false, kept)?;
+        (self.k, self.v) = (Some(k.detach()), Some(v.detach()));
+        Ok((q, k, v))
+    }
+
+";
+
+const WRITTEN: &str = "\
+#[cfg(feature = \"_rocm\")]
+        if let Storage::Rocm(storage) = self {
+            storage.written();
         }
 ";
 
@@ -449,11 +496,6 @@ mod rocm;
 #[cfg(all(feature = \"_rocm\", not(feature = \"cuda\")))]
 pub use rocm::{moe_gemm, moe_gemm_gguf};
 ";
-
-const FUSED_MOE: &str = "\
-if cfg!(feature = \"cuda\")
-                    || (vb.device().is_rocm() && matches!(vb.dtype(), DType::F16 | DType::BF16))
-                {";
 
 const VOXTRAL_DEVICE: &str = "\
 } else if !use_cpu && utils::rocm_is_available() {

@@ -7,6 +7,7 @@ mod folder;
 mod hook;
 mod hooks;
 mod manifest;
+mod models;
 mod package;
 mod program;
 mod rules;

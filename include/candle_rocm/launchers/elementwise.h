@@ -119,6 +119,27 @@ CRK_API crk_status_t crk_cmp(crk_device_t self, crk_cmp_op_t op, crk_dtype_t dty
                              crk_const_view_t lhs, const crk_layout_t *rhs_layout, crk_const_view_t rhs,
                              crk_view_t dst);
 
+/* XX(name, value, text): activations of crk_gate. They are the ops of these names of crk_unary. */
+#define CRK_GATE_MAP(XX)      \
+  XX(SILU, 0, "silu")         \
+  XX(GELU, 1, "gelu")         \
+  XX(GELU_ERF, 2, "gelu_erf") \
+  XX(RELU, 3, "relu")         \
+  XX(SIGMOID, 4, "sigmoid")
+
+typedef enum crk_gate_op {
+#define XX(name, value, text) CRK_GATE_##name = value,
+  CRK_GATE_MAP(XX)
+#undef XX
+} crk_gate_op_t;
+
+/* dst[i] = op(gate[i]) * up[i]: the gate of a feed-forward layer, in one launch. Both layouts have the same dims. The
+ * activation is rounded to the dtype first, so that the result has the bits of crk_unary and crk_binary. BF16, F16, F32
+ * and F64 only (CRK_UNSUPPORTED). */
+CRK_API crk_status_t crk_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, const crk_layout_t *gate_layout,
+                              crk_const_view_t gate, const crk_layout_t *up_layout, crk_const_view_t up,
+                              crk_view_t dst);
+
 /* dst[i] = src[i] converted to `dst_dtype`. */
 CRK_API crk_status_t crk_cast(crk_device_t self, crk_dtype_t src_dtype, crk_dtype_t dst_dtype,
                               const crk_layout_t *layout, crk_const_view_t src, crk_view_t dst);

@@ -40,6 +40,13 @@ CRK_API crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtyp
                                   crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
                                   crk_const_view_t topk_weights, crk_view_t dst);
 
+/* The same for activations that are quantized already: x has crk_columns_bytes(inputs, k) bytes, made by
+ * crk_quantize_columns, and is aligned to 4. Results have the bits of crk_moe_gguf. One launch, no scratch memory. */
+CRK_API crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, size_t experts, size_t rows, size_t k,
+                                          size_t tokens, size_t topk, crk_const_view_t weights, crk_const_view_t x,
+                                          crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
+                                          crk_const_view_t topk_weights, crk_view_t dst);
+
 /* The product in floating point, for many tokens per expert. The weights become numbers of `dtype`, F16 or BF16, which
  * is also the dtype of x; dst is f32. One launch, no scratch memory. Every format except q8_K; k is a multiple of the
  * format's block.
@@ -70,6 +77,20 @@ CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t e
                                   crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
                                   crk_const_view_t topk_weights, crk_view_t dst, crk_view_t expert_counts,
                                   crk_view_t expert_offsets);
+
+/* Chooses the `topk` experts of each of `tokens` tokens. logits are f32, `experts` per token. p is their softmax.
+ * topk_weights (f32) and topk_ids (u32), both topk per token, get the largest p and their experts, largest first; of
+ * equal p, the first expert. With `normalise`, a token's weights are divided by their sum. A token with NaN or +inf among
+ * its logits gets weights of NaN.
+ *
+ * sorted_token_ids and expert_ids (u32, tokens * topk) get the numbers m of the results and topk_ids[m], sorted by expert
+ * and then by m, as the products above take them. Both may have ptr NULL.
+ *
+ * One launch, or that of crk_argsort too for more than 256 sorted results. At most 512 experts, and a topk of at most 32
+ * (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two may overlap. */
+CRK_API crk_status_t crk_moe_route(crk_device_t self, size_t experts, size_t tokens, size_t topk, bool normalise,
+                                   crk_const_view_t logits, crk_view_t topk_weights, crk_view_t topk_ids,
+                                   crk_view_t sorted_token_ids, crk_view_t expert_ids);
 
 /* Groups tokens by expert. sorted_token_ids gets the numbers m below `count` with topk_ids[m] = 0, in order. They are
  * followed by the value `count` up to a multiple of block_size. Then come the numbers with topk_ids[m] = 1, and so on.

@@ -11,6 +11,7 @@
 #define CANDLE_ROCM_LAUNCHERS_QUANTIZED_H
 
 #include "candle_rocm/device.h"
+#include "candle_rocm/launchers/elementwise.h"
 #include "candle_rocm/layout.h"
 
 #ifdef __cplusplus
@@ -90,6 +91,22 @@ CRK_API size_t crk_q8_1_bytes(size_t rows, size_t k);
  * butterfly. Candle's kernel of this name adds the 32 numbers in a butterfly. */
 CRK_API crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, crk_const_view_t x,
                                        crk_view_t dst);
+
+/* Bytes of `columns` columns of `k` activations for crk_mul_mat_vec_q8_1: columns * k / 32 * 36; 0 where size_t cannot
+ * hold the number. */
+CRK_API size_t crk_columns_bytes(size_t columns, size_t k);
+
+/* The first launch of crk_mul_mat_vec: activations that several products share are quantized once. Blocks as those of
+ * crk_quantize_q8_1, but s is d times the sum of the codes, k is a multiple of 32, and rows are not padded.
+ * crk_mul_mat_vec_q8_1 with an x_stride of k / 32 then gives the bits of crk_mul_mat_vec. dst has
+ * crk_columns_bytes(columns, k) bytes and is aligned to 4. */
+CRK_API crk_status_t crk_quantize_columns(crk_device_t self, crk_dtype_t dtype, size_t columns, size_t k,
+                                          crk_const_view_t x, crk_view_t dst);
+
+/* dst = crk_gate of two contiguous tensors of `columns` rows of `k` elements, and `blocks` = crk_quantize_columns of
+ * dst. `dtype` is F32, F16 or BF16. One launch where gate, up and dst are aligned to 16 bytes, else two. */
+CRK_API crk_status_t crk_gate_columns(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, size_t columns, size_t k,
+                                      crk_const_view_t gate, crk_const_view_t up, crk_view_t dst, crk_view_t blocks);
 
 /* dst[i] = the sum over j of src[i][j] * y[j], for i below `rows` and j below `k`, which is a multiple of the block.
  * The weights become numbers, and the activations are not quantized. `dtype` of y is F32, F16 or BF16; dst is f32. Sums

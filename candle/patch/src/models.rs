@@ -1,0 +1,482 @@
+//! The changes to candle-transformers: its models call the functions of `candle_nn::fused`, which are one launch each on a
+//! ROCm device and the ops that they replace elsewhere. A line is for every model that is written in these words.
+
+use crate::hook::{Hook, SOME, text, twins};
+use crate::rules::Backend::Metal;
+use crate::rules::Rule::*;
+
+pub const TRANSFORMERS: &[Hook] = &[
+    // Attention by candle_nn::ops::sdpa. On Metal, this model has it for single tokens only.
+    twins("src/", SOME, Questions, Metal),
+    text("src/models/quantized_llama.rs", 1, " && seq_len == 1 {", " && (seq_len == 1 || q.device().is_rocm()) {"),
+    text("src/models/quantized_llama.rs", 1, "None,\n                false,", "None,\n                mask.is_some(),"),
+    // The same for models whose masks are causal and hide nothing else.
+    text("src/models/llama.rs", 1, LLAMA_ATTENTION.0, LLAMA_ATTENTION.1).or(&[0]),
+    text("src/models/qwen3.rs", 1, QWEN3_ATTENTION.0, QWEN3_ATTENTION.1).or(&[0]),
+    text("src/models/quantized_qwen3.rs", 1, QUANTIZED_QWEN3_ATTENTION.0, QUANTIZED_QWEN3_ATTENTION.1).or(&[0]),
+    text("src/models/quantized_qwen3_moe.rs", 1, QWEN3_MOE_ATTENTION.0, QWEN3_MOE_ATTENTION.1).or(&[0]),
+    // Rotary embeddings and the growth of caches, together.
+    text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE.0, QUANTIZED_LLAMA_ROPE.1).or(&[0]),
+    text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE_END.0, QUANTIZED_LLAMA_ROPE_END.1).or(&[0]),
+    text("src/models/llama.rs", 1, LLAMA_ROPE.0, LLAMA_ROPE.1).or(&[0]),
+    text("src/models/llama.rs", 1, LLAMA_ROPE_END.0, LLAMA_ROPE_END.1).or(&[0]),
+    text("src/models/qwen3.rs", 1, QWEN3_ROPE.0, QWEN3_ROPE.1).or(&[0]),
+    text("src/models/qwen3.rs", 1, ROPE_ANGLES.0, ROPE_ANGLES.1).or(&[0]),
+    text("src/models/quantized_qwen3.rs", 1, ROPE_ANGLES_PUB.0, ROPE_ANGLES_PUB.1).or(&[0]),
+    text("src/models/quantized_qwen3_moe.rs", 1, QWEN3_MOE_ROPE.0, QWEN3_MOE_ROPE.1).or(&[0]),
+    // Caches of keys and values grow in place.
+    text("src/models/", SOME, "Tensor::cat(&[prev_k, ", "candle_nn::fused::grow(&[prev_k, "),
+    text("src/models/", SOME, "Tensor::cat(&[prev_v, ", "candle_nn::fused::grow(&[prev_v, "),
+    text("src/models/", SOME, "Tensor::cat(&[k_cache, ", "candle_nn::fused::grow(&[k_cache, "),
+    text("src/models/", SOME, "Tensor::cat(&[v_cache, ", "candle_nn::fused::grow(&[v_cache, "),
+    text(
+        "src/models/",
+        SOME,
+        "Tensor::cat(&[cache_k, &k], 2)?.contiguous()?",
+        "candle_nn::fused::grow(&[cache_k, &k], 2)?",
+    ),
+    text(
+        "src/models/",
+        SOME,
+        "Tensor::cat(&[cache_v, &v], 2)?.contiguous()?",
+        "candle_nn::fused::grow(&[cache_v, &v], 2)?",
+    ),
+    // Gates. The first is in models with quantized weights only.
+    text(
+        "src/models/",
+        SOME,
+        "(candle_nn::ops::silu(&w1)? * w3)?",
+        "candle_nn::fused::silu_gate_for_products(&w1, &w3)?",
+    ),
+    text(
+        "src/models/",
+        SOME,
+        "(candle_nn::ops::silu(&self.c_fc1.forward(x)?)? * self.c_fc2.forward(x)?)?",
+        "candle_nn::fused::silu_gate(&self.c_fc1.forward(x)?, &self.c_fc2.forward(x)?)?",
+    ),
+    text("src/models/", SOME, GATE.0, GATE.1),
+    text("src/models/", SOME, GATE_OF_X.0, GATE_OF_X.1),
+    text("src/models/quantized_qwen3.rs", 1, QWEN3_GATE.0, QWEN3_GATE.1).or(&[0]),
+    // Residuals and norms.
+    text("src/quantized_nn.rs", 1, QUANTIZED_NORM.0, QUANTIZED_NORM.1),
+    text("src/quantized_nn.rs", 1, QUANTIZED_NORM_NEW.0, QUANTIZED_NORM_NEW.1),
+    text("src/models/with_tracing.rs", 1, NORM_NEW.0, NORM_NEW.1),
+    text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_SUM.0, QUANTIZED_LLAMA_SUM.1).or(&[0]),
+    text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_INPUT.0, QUANTIZED_LLAMA_INPUT.1).or(&[0]),
+    text("src/models/quantized_qwen3_moe.rs", 1, QUANTIZED_QWEN3_MOE_SUM.0, QUANTIZED_QWEN3_MOE_SUM.1).or(&[0]),
+    text("src/models/quantized_qwen3_moe.rs", 1, QUANTIZED_QWEN3_MOE_INPUT.0, QUANTIZED_QWEN3_MOE_INPUT.1).or(&[0]),
+    text("src/models/quantized_qwen3.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
+    text("src/models/llama.rs", 1, LLAMA_SUM.0, LLAMA_SUM.1).or(&[0]),
+    text("src/models/qwen3.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
+    text("src/models/qwen3_moe.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
+    // Mixtures of experts. The fused kernels take f16 and bf16. The plain path is there for f32, and for other devices of
+    // a build for ROCm.
+    text("src/models/qwen3_moe.rs", 1, "if cfg!(feature = \"cuda\") {", FUSED_MOE),
+    text("src/fused_moe.rs", 2, ROUTES.0, ROUTES.1).or(&[0]),
+    text("src/fused_moe.rs", 1, ROUTES_END.0, ROUTES_END.1).or(&[0]),
+    text("src/fused_moe.rs", 1, GGUF_ROUTES_END.0, GGUF_ROUTES_END.1).or(&[0]),
+    text("src/fused_moe.rs", 1, MOE_GATE.0, MOE_GATE.1).or(&[0]),
+    text("src/fused_moe.rs", 1, MOE_UP.0, MOE_UP.1).or(&[0]),
+    text("src/fused_moe.rs", 2, "(up * gate.apply(&self.act)?)?", "candle_nn::fused::gate(self.act, &gate, &up)?")
+        .or(&[0]),
+];
+
+/// What a source says, and what it says in the copy.
+type Change = (&'static str, &'static str);
+
+const LLAMA_ATTENTION: Change = (
+    "\
+        let k = self.repeat_kv(k)?;
+        let v = self.repeat_kv(v)?;
+
+        let y = if self.use_flash_attn {",
+    "\
+        let fused = !self.use_flash_attn && candle_nn::fused::has_attention(&q);
+        let (k, v) = if fused { (k, v) } else { (self.repeat_kv(k)?, self.repeat_kv(v)?) };
+
+        let y = if fused {
+            candle_nn::fused::attention(&q, &k, &v, seq_len > 1, 1.0 / (self.head_dim as f64).sqrt())?
+        } else if self.use_flash_attn {",
+);
+
+const QWEN3_ATTENTION: Change = (
+    "        let on_cpu = x.device().is_cpu();\n\n        #[cfg(not(feature = \"flash-attn\"))]\n",
+    "\
+        let on_cpu = x.device().is_cpu();
+        if candle_nn::fused::has_attention(&q) {
+            let scale = 1.0 / (self.head_dim as f64).sqrt();
+            let ctx = candle_nn::fused::attention(&q, &k, &v, attn_mask.is_some(), scale)?;
+            return ctx.transpose(1, 2)?.reshape((b, l, self.hidden_size))?.apply(&self.o_proj);
+        }
+
+        #[cfg(not(feature = \"flash-attn\"))]
+",
+);
+
+const QUANTIZED_QWEN3_ATTENTION: Change = (
+    "\
+            let (k, v) = self.kv_cache.as_mut().unwrap().append(&k, &v)?;
+
+",
+    "\
+            let (k, v) = self.kv_cache.as_mut().unwrap().append(&k, &v)?;
+
+            if candle_nn::fused::has_attention(&q) {
+                let scale = 1.0 / (self.head_dim as f64).sqrt();
+                let ctx = candle_nn::fused::attention(&q, &k, &v, attn_mask.is_some(), scale)?;
+                return self.o_proj.forward(&ctx.transpose(1, 2)?.reshape((b, l, self.hidden_size))?);
+            }
+",
+);
+
+const QWEN3_MOE_ATTENTION: Change = (
+    "        let k = repeat_kv(k, self.num_kv_groups)?.contiguous()?;\n",
+    "\
+        if candle_nn::fused::has_attention(&q) {
+            let scale = 1.0 / (self.head_dim as f64).sqrt();
+            let ctx = candle_nn::fused::attention(&q, &k, &v, mask.is_some(), scale)?;
+            let ctx = ctx.transpose(1, 2)?.reshape((b, seq_len, self.n_head * self.head_dim))?;
+            return self.attention_wo.forward(&ctx.to_dtype(in_dtype)?);
+        }
+        let k = repeat_kv(k, self.num_kv_groups)?.contiguous()?;
+",
+);
+
+const GATE: Change = (
+    "\
+        let lhs = xs.apply(&self.gate_proj)?.apply(&self.act_fn)?;
+        let rhs = xs.apply(&self.up_proj)?;
+        (lhs * rhs)?.apply(&self.down_proj)",
+    "\
+        let (gate, up) = (xs.apply(&self.gate_proj)?, xs.apply(&self.up_proj)?);
+        candle_nn::fused::gate(self.act_fn, &gate, &up)?.apply(&self.down_proj)",
+);
+
+const GATE_OF_X: Change = (
+    "\
+        let lhs = x.apply(&self.gate_proj)?.apply(&self.act_fn)?;
+        let rhs = x.apply(&self.up_proj)?;
+        (lhs * rhs)?.apply(&self.down_proj)",
+    "\
+        let (gate, up) = (x.apply(&self.gate_proj)?, x.apply(&self.up_proj)?);
+        candle_nn::fused::gate(self.act_fn, &gate, &up)?.apply(&self.down_proj)",
+);
+
+const QWEN3_GATE: Change = (
+    "\
+        let gate = self.gate_proj.forward(x)?.apply(&self.act_fn)?;
+        let up = self.up_proj.forward(x)?;
+        let gated = (gate * up)?;",
+    "\
+        let (gate, up) = (self.gate_proj.forward(x)?, self.up_proj.forward(x)?);
+        let gated = candle_nn::fused::gate_for_products(self.act_fn, &gate, &up)?;",
+);
+
+const QUANTIZED_NORM: Change = (
+    "candle_nn::ops::rms_norm(x, &self.weight, self.eps as f32)",
+    "candle_nn::fused::rms_norm_for_products(x, &self.weight, self.eps as f32)",
+);
+
+const QUANTIZED_NORM_NEW: Change = (
+    "impl RmsNorm {\n",
+    "\
+impl RmsNorm {
+    /// A layer's input, and its norm.
+    pub fn forward_of(&self, input: candle_nn::fused::Input) -> Result<(Tensor, Tensor)> {
+        match input.branch {
+            Some(branch) => self.forward_sum(&branch, &input.trunk),
+            None => {
+                let normed = self.forward(&input.trunk)?;
+                Ok((input.trunk, normed))
+            }
+        }
+    }
+
+    /// `x + residual`, and the norm of that sum.
+    pub fn forward_sum(&self, x: &Tensor, residual: &Tensor) -> Result<(Tensor, Tensor)> {
+        let _enter = self.span.enter();
+        candle_nn::fused::add_rms_norm_for_products(x, residual, &self.weight, self.eps)
+    }
+
+",
+);
+
+const NORM_NEW: Change = (
+    "impl RmsNorm {\n",
+    "\
+impl RmsNorm {
+    /// `x + residual`, and the norm of that sum.
+    pub fn forward_sum(&self, x: &Tensor, residual: &Tensor) -> Result<(Tensor, Tensor)> {
+        let _enter = self.span.enter();
+        candle_nn::fused::add_rms_norm(x, residual, self.inner.weight(), self.inner.eps())
+    }
+
+",
+);
+
+const QUANTIZED_LLAMA_SUM: Change = (
+    "\
+            let x = layer_in;
+            let residual = &x;
+            let x = layer.attention_norm.forward(&x)?;
+            let attn = layer.forward_attn(&x, mask.as_ref(), index_pos)?;
+            let x = (attn + residual)?;
+
+            // MLP
+            let _enter = layer.span_mlp.enter();
+            let residual = &x;
+            let x = layer.ffn_norm.forward(&x)?;
+            let x = layer.mlp_or_moe.forward(&x)?;
+            let x = (x + residual)?;
+            layer_in = x
+        }
+        let x = self.norm.forward(&layer_in)?;",
+    "\
+            let (residual, x) = layer.attention_norm.forward_of(layer_in)?;
+            let attn = layer.forward_attn(&x, mask.as_ref(), index_pos)?;
+            let (residual, x) = layer.ffn_norm.forward_sum(&attn, &residual)?;
+
+            // MLP
+            let _enter = layer.span_mlp.enter();
+            let x = layer.mlp_or_moe.forward(&x)?;
+            layer_in = candle_nn::fused::Input { trunk: residual, branch: Some(x) }
+        }
+        let (_, x) = self.norm.forward_of(layer_in)?;",
+);
+
+const QUANTIZED_LLAMA_INPUT: Change = (
+    "let mut layer_in = self.tok_embeddings.forward(x)?;",
+    "let mut layer_in = candle_nn::fused::Input::from(self.tok_embeddings.forward(x)?);",
+);
+
+const QUANTIZED_QWEN3_MOE_SUM: Change = (
+    "\
+            let x = xs;
+            let residual = &x;
+
+            let x = layer.attention_norm.forward(&x)?;
+            let attn = layer.forward_attn(&x, causal_mask.as_ref(), offset)?;
+            let x = (attn + residual)?;
+
+            // MLP
+            let residual = &x;
+            let x = layer.ffn_norm.forward(&x)?;
+            let x = layer.mlp.forward(&x, causal_mask.is_some())?;
+            let x = (x + residual)?;
+            xs = x
+        }
+
+        let xs = xs.narrow(1, l - 1, 1)?;
+        let xs = self.norm.forward(&xs)?;
+",
+    "\
+            let (residual, x) = layer.attention_norm.forward_of(xs)?;
+            let attn = layer.forward_attn(&x, causal_mask.as_ref(), offset)?;
+            let (residual, x) = layer.ffn_norm.forward_sum(&attn, &residual)?;
+
+            // MLP
+            let x = layer.mlp.forward(&x, causal_mask.is_some())?;
+            xs = candle_nn::fused::Input { trunk: residual, branch: Some(x) }
+        }
+
+        let (_, xs) = self.norm.forward_of(xs.narrow(1, l - 1, 1)?)?;
+",
+);
+
+const QUANTIZED_QWEN3_MOE_INPUT: Change = (
+    "let mut xs = self.tok_embeddings.forward(x)?;",
+    "let mut xs = candle_nn::fused::Input::from(self.tok_embeddings.forward(x)?);",
+);
+
+const QUANTIZED_QWEN3_SUM: Change = (
+    "        let x = (x + h)?;\n        let h2 = self.ln2.forward(&x)?;\n",
+    "        let (x, h2) = self.ln2.forward_sum(x, &h)?;\n",
+);
+
+const LLAMA_SUM: Change = (
+    "\
+        let x = (self.attn.forward(&x, index_pos, block_idx, cache)? + residual)?;
+        let residual = &x;
+        let x = (self.mlp.forward(&self.rms_2.forward(&x)?)? + residual)?;",
+    "\
+        let x = self.attn.forward(&x, index_pos, block_idx, cache)?;
+        let (residual, x) = self.rms_2.forward_sum(&x, residual)?;
+        let x = (self.mlp.forward(&x)? + residual)?;",
+);
+
+const FUSED_MOE: &str = "\
+if cfg!(feature = \"cuda\")
+                    || (vb.device().is_rocm() && matches!(vb.dtype(), DType::F16 | DType::BF16))
+                {";
+
+const ROUTES: Change = (
+    "        let routing_weights =\n            candle_nn::ops::softmax_last_dim(&router_logits.to_dtype(DType::F32)?)?;\n",
+    "\
+        let (topk_weights, expert_ids, sorted_token_ids) = if xs.device().is_rocm() {
+            let topk = self.num_experts_per_tok;
+            let routes = candle_nn::fused::route(&router_logits, topk, self.norm_topk_prob)?;
+            (routes.weights, routes.experts, routes.tokens)
+        } else {
+        let routing_weights =
+            candle_nn::ops::softmax_last_dim(&router_logits.to_dtype(DType::F32)?)?;
+",
+);
+
+const ROUTES_END: Change = (
+    "        };\n\n        //out (M, top_k, N)\n",
+    "        };\n        (topk_weights, expert_ids, sorted_token_ids)\n        };\n\n        //out (M, top_k, N)\n",
+);
+
+const GGUF_ROUTES_END: Change = (
+    "        };\n\n        let ys = {\n",
+    "        };\n        (topk_weights, expert_ids, sorted_token_ids)\n        };\n\n        let ys = {\n",
+);
+
+const MOE_GATE: Change = (
+    "            .narrow(candle::D::Minus1, 0, self.w_size_n)?\n            .contiguous()?;\n",
+    "            .narrow(candle::D::Minus1, 0, self.w_size_n)?;\n",
+);
+
+const MOE_UP: Change = (
+    "            .narrow(candle::D::Minus1, self.w_size_n, self.w_size_n)?\n            .contiguous()?;\n",
+    "            .narrow(candle::D::Minus1, self.w_size_n, self.w_size_n)?;\n",
+);
+
+const QUANTIZED_LLAMA_ROPE: Change = (
+    "\
+            .contiguous()?;
+
+        let q = self.apply_rotary_emb(&q, index_pos)?;
+        let k = self.apply_rotary_emb(&k, index_pos)?;
+
+",
+    "\
+            ;
+        let (q, k, v) = if q.device().is_rocm() {
+            let cos = self.cos.narrow(0, index_pos, seq_len)?;
+            let sin = self.sin.narrow(0, index_pos, seq_len)?;
+            let cache = self.kv_cache.as_ref().filter(|_| index_pos != 0).map(|(k, v)| (k, v));
+            let interleaved = !self.rope_is_neox;
+            candle_nn::fused::rope_grow([&q, &k, &v], [&cos, &sin], interleaved, cache)?.into()
+        } else {
+        let v = v.contiguous()?;
+        let q = self.apply_rotary_emb(&q, index_pos)?;
+        let k = self.apply_rotary_emb(&k, index_pos)?;
+
+",
+);
+
+const QUANTIZED_LLAMA_ROPE_END: Change = (
+    "        };\n        self.kv_cache = Some((k.clone(), v.clone()));\n",
+    "        };\n        (q, k, v)\n        };\n        self.kv_cache = Some((k.clone(), v.clone()));\n",
+);
+
+const LLAMA_ROPE: Change = (
+    "\
+            .transpose(1, 2)?
+            .contiguous()?;
+        let k = k
+            .reshape((b_sz, seq_len, self.num_key_value_heads, self.head_dim))?
+            .transpose(1, 2)?
+            .contiguous()?;
+        let mut v = v
+            .reshape((b_sz, seq_len, self.num_key_value_heads, self.head_dim))?
+            .transpose(1, 2)?;
+
+        let q = self.apply_rotary_emb(&q, index_pos, cache)?;
+        let mut k = self.apply_rotary_emb(&k, index_pos, cache)?;
+
+",
+    "\
+            .transpose(1, 2)?;
+        let k = k
+            .reshape((b_sz, seq_len, self.num_key_value_heads, self.head_dim))?
+            .transpose(1, 2)?;
+        let mut v = v
+            .reshape((b_sz, seq_len, self.num_key_value_heads, self.head_dim))?
+            .transpose(1, 2)?;
+
+        let grown = cache.kvs[block_idx].as_ref().map_or(0, |(k, _)| k.dims()[2]) + seq_len;
+        let fused = cache.use_kv_cache && q.device().is_rocm() && grown <= self.max_position_embeddings;
+        let (q, k, v) = if fused {
+            let (cos, sin) = (cache.cos.narrow(0, index_pos, seq_len)?, cache.sin.narrow(0, index_pos, seq_len)?);
+            let kept = cache.kvs[block_idx].as_ref().map(|(k, v)| (k, v));
+            let [q, k, v] = candle_nn::fused::rope_grow([&q, &k, &v], [&cos, &sin], false, kept)?;
+            cache.kvs[block_idx] = Some((k.clone(), v.clone()));
+            (q, k, v)
+        } else {
+        let (q, k) = (q.contiguous()?, k.contiguous()?);
+        let q = self.apply_rotary_emb(&q, index_pos, cache)?;
+        let mut k = self.apply_rotary_emb(&k, index_pos, cache)?;
+
+",
+);
+
+const LLAMA_ROPE_END: Change = (
+    "            cache.kvs[block_idx] = Some((k.clone(), v.clone()))\n        }\n",
+    "            cache.kvs[block_idx] = Some((k.clone(), v.clone()))\n        }\n        (q, k, v)\n        };\n",
+);
+
+const QWEN3_ROPE: Change = (
+    "\
+        let (q, k) = self.rotary_emb.apply(&q, &k, offset)?;
+
+        // 5. Accumulate KV cache
+        let (k, v) = self.kv_cache.append(&k, &v)?;
+",
+    "\
+        let (q, k, v) = if q.device().is_rocm() {
+            let [cos, sin] = self.rotary_emb.angles(offset, l)?;
+            self.kv_cache.append_rotated([&q, &k, &v], [&cos, &sin])?
+        } else {
+            let (q, k) = self.rotary_emb.apply(&q, &k, offset)?;
+
+            // 5. Accumulate KV cache
+            let (k, v) = self.kv_cache.append(&k, &v)?;
+            (q, k, v)
+        };
+",
+);
+
+const QWEN3_MOE_ROPE: Change = (
+    "\
+        let (q, k) = self.rotary_emb.apply(&q, &k, input_pos)?;
+
+        let (k, v) = self.kv_cache.append(&k, &v)?;
+",
+    "\
+        let (q, k, v) = if q.device().is_rocm() {
+            let [cos, sin] = self.rotary_emb.angles(input_pos, seq_len)?;
+            self.kv_cache.append_rotated([&q, &k, &v], [&cos, &sin])?
+        } else {
+            let (q, k) = self.rotary_emb.apply(&q, &k, input_pos)?;
+
+            let (k, v) = self.kv_cache.append(&k, &v)?;
+            (q, k, v)
+        };
+",
+);
+
+const ROPE_ANGLES: Change = (
+    "    /// Apply RoPE (q, k shape: B x H x L x D)\n    pub(crate) fn apply(",
+    "\
+    /// The cosines and sines of `len` positions.
+    pub(crate) fn angles(&self, offset: usize, len: usize) -> Result<[Tensor; 2]> {
+        Ok([self.cos.narrow(0, offset, len)?, self.sin.narrow(0, offset, len)?])
+    }
+
+    /// Apply RoPE (q, k shape: B x H x L x D)
+    pub(crate) fn apply(",
+);
+
+const ROPE_ANGLES_PUB: Change = (
+    "    /// Apply RoPE (q, k shape: B x H x L x D)\n    pub fn apply(",
+    "\
+    /// The cosines and sines of `len` positions.
+    pub fn angles(&self, offset: usize, len: usize) -> Result<[Tensor; 2]> {
+        Ok([self.cos.narrow(0, offset, len)?, self.sin.narrow(0, offset, len)?])
+    }
+
+    /// Apply RoPE (q, k shape: B x H x L x D)
+    pub fn apply(",
+);

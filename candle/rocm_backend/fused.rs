@@ -1,0 +1,238 @@
+//! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is tracked
+//! for gradients, they are the ops that they stand for. Results have the same bits as those of the separate ops, but for
+//! [`attention`].
+use crate::Activation;
+use candle::{Result, Tensor};
+
+#[cfg(feature = "_rocm")]
+use candle::{
+    op::BackpropOp,
+    rocm_backend::{kernels::GateOp, RocmStorage},
+    Storage,
+};
+
+/// Whether the fused kernels take the tensors.
+#[cfg(feature = "_rocm")]
+fn takes(tensors: &[&Tensor]) -> bool {
+    tensors
+        .iter()
+        .all(|t| t.device().same_device(tensors[0].device()) && t.device().is_rocm() && !t.track_op())
+}
+
+#[cfg(feature = "_rocm")]
+fn of(storage: RocmStorage, like: &Tensor) -> Tensor {
+    Tensor::from_storage(Storage::Rocm(storage), like.shape(), BackpropOp::none(), false)
+}
+
+/// `cat` of a cache and new rows along `dim`. On a ROCm device the cache grows in place where it has room
+/// (`candle::rocm_backend::grow`), and the result may not be contiguous.
+pub fn grow<A: AsRef<Tensor>>(args: &[A; 2], dim: usize) -> Result<Tensor> {
+    #[cfg(feature = "_rocm")]
+    if let Some(grown) = candle::rocm_backend::grow(args[0].as_ref(), args[1].as_ref(), dim)? {
+        return Ok(grown);
+    }
+    Tensor::cat(args, dim)
+}
+
+/// Rotates new queries and keys (batch, heads, tokens, d), and appends the keys and the values to their caches. The angles
+/// are those of the new tokens. `interleaved`: pairs are neighbours, as for `rope_i`. On a ROCm device it is one launch,
+/// and caches grow in place as by [`grow`].
+pub fn rope_grow(
+    [q, k, v]: [&Tensor; 3],
+    [cos, sin]: [&Tensor; 2],
+    interleaved: bool,
+    cache: Option<(&Tensor, &Tensor)>,
+) -> Result<[Tensor; 3]> {
+    #[cfg(feature = "_rocm")]
+    if let Some(done) = candle::rocm_backend::rope_grow([q, k, v], [cos, sin], interleaved, cache)? {
+        return Ok(done);
+    }
+    let rope = if interleaved { crate::rotary_emb::rope_i } else { crate::rotary_emb::rope };
+    let rotate = |x: &Tensor| rope(&x.contiguous()?, &cos.contiguous()?, &sin.contiguous()?);
+    let (q, k, v) = (rotate(q)?, rotate(k)?, v.contiguous()?);
+    match cache {
+        None => Ok([q, k, v]),
+        Some((keys, values)) => Ok([q, grow(&[keys, &k], 2)?, grow(&[values, &v], 2)?]),
+    }
+}
+
+#[cfg(feature = "_rocm")]
+fn gate_op(activation: Activation) -> Option<GateOp> {
+    Some(match activation {
+        Activation::Silu | Activation::Swish => GateOp::Silu,
+        Activation::NewGelu | Activation::GeluPytorchTanh => GateOp::Gelu,
+        Activation::Gelu => GateOp::GeluErf,
+        Activation::Relu => GateOp::Relu,
+        Activation::Sigmoid => GateOp::Sigmoid,
+        _ => return None,
+    })
+}
+
+fn gate_of(activation: Activation, gate: &Tensor, up: &Tensor, for_products: bool) -> Result<Tensor> {
+    #[cfg(feature = "_rocm")]
+    if let Some(op) = gate_op(activation) {
+        if gate.dims() == up.dims() && gate.dtype() == up.dtype() && gate.dtype().is_float() && takes(&[gate, up]) {
+            let ((g, g_l), (u, u_l)) = (gate.storage_and_layout(), up.storage_and_layout());
+            let (g, u) = (RocmStorage::of(&g, "gate", "gate")?, RocmStorage::of(&u, "gate", "up")?);
+            return Ok(of(g.gate(op, g_l, (u, u_l), for_products)?, gate));
+        }
+    }
+    let _ = for_products;
+    gate.apply(&activation)? * up
+}
+
+/// `activation(gate) * up`.
+pub fn gate(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    gate_of(activation, gate, up, false)
+}
+
+/// The same where the result is the input of products with quantized weights.
+pub fn gate_for_products(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    gate_of(activation, gate, up, true)
+}
+
+/// `silu(gate) * up`.
+pub fn silu_gate(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    gate_of(Activation::Silu, gate, up, false)
+}
+
+/// The same where the result is the input of products with quantized weights.
+pub fn silu_gate_for_products(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    gate_of(Activation::Silu, gate, up, true)
+}
+
+#[cfg(feature = "_rocm")]
+fn norm(
+    x: &Tensor,
+    residual: Option<&Tensor>,
+    weight: &Tensor,
+    eps: f64,
+    for_products: bool,
+) -> Result<Option<(Option<Tensor>, Tensor)>> {
+    let other = residual.unwrap_or(x);
+    let go = x.dims() == other.dims()
+        && [other, weight].iter().all(|t| t.dtype() == x.dtype() && t.is_contiguous())
+        && x.is_contiguous()
+        && x.dtype().is_float()
+        && weight.elem_count() == x.dims().last().copied().unwrap_or(0)
+        && takes(&[x, other, weight]);
+    if !go {
+        return Ok(None);
+    }
+    let ((x_s, x_l), (w, w_l)) = (x.storage_and_layout(), weight.storage_and_layout());
+    let r = residual.map(|residual| residual.storage_and_layout());
+    let (x_s, w) = (RocmStorage::of(&x_s, "norm", "x")?, RocmStorage::of(&w, "norm", "weight")?);
+    let r = match &r {
+        Some((storage, layout)) => Some((RocmStorage::of(storage, "norm", "residual")?, *layout)),
+        None => None,
+    };
+    let (sum, normed) = x_s.add_rms_norm(x_l, r, (w, w_l), eps as f32, for_products)?;
+    Ok(Some((sum.map(|sum| of(sum, x)), of(normed, x))))
+}
+
+/// `x + residual`, and the RMS norm of that sum.
+pub fn add_rms_norm(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
+    #[cfg(feature = "_rocm")]
+    if let Some((Some(sum), normed)) = norm(x, Some(residual), weight, eps, false)? {
+        return Ok((sum, normed));
+    }
+    let sum = (x + residual)?;
+    let normed = crate::ops::rms_norm(&sum.contiguous()?, weight, eps as f32)?;
+    Ok((sum, normed))
+}
+
+/// The same where the norm is the input of products with quantized weights.
+pub fn add_rms_norm_for_products(
+    x: &Tensor,
+    residual: &Tensor,
+    weight: &Tensor,
+    eps: f64,
+) -> Result<(Tensor, Tensor)> {
+    #[cfg(feature = "_rocm")]
+    if let Some((Some(sum), normed)) = norm(x, Some(residual), weight, eps, true)? {
+        return Ok((sum, normed));
+    }
+    add_rms_norm(x, residual, weight, eps)
+}
+
+/// `ops::rms_norm` whose result is the input of products with quantized weights.
+pub fn rms_norm_for_products(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
+    #[cfg(feature = "_rocm")]
+    if let Some((_, normed)) = norm(x, None, weight, eps.into(), true)? {
+        return Ok(normed);
+    }
+    crate::ops::rms_norm(x, weight, eps)
+}
+
+/// The input of a layer: the sum of what went around the layer before and what came out of it. The norm at the layer's
+/// begin adds them.
+pub struct Input {
+    pub trunk: Tensor,
+    pub branch: Option<Tensor>,
+}
+
+impl From<Tensor> for Input {
+    fn from(trunk: Tensor) -> Self {
+        Self { trunk, branch: None }
+    }
+}
+
+impl Input {
+    /// A part of it along `dim`.
+    pub fn narrow(&self, dim: usize, start: usize, len: usize) -> Result<Self> {
+        let branch = self.branch.as_ref().map(|branch| branch.narrow(dim, start, len)).transpose()?;
+        Ok(Self { trunk: self.trunk.narrow(dim, start, len)?, branch })
+    }
+}
+
+/// Whether [`attention`] computes the tensors.
+pub fn has_attention(q: &Tensor) -> bool {
+    q.device().is_rocm() && !q.track_op()
+}
+
+/// `softmax(scale * q * k^T) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys, by
+/// [`crate::ops::sdpa`]. With `causal`, the last query sees all keys.
+pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
+    crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0)
+}
+
+/// The experts of some tokens.
+pub struct Routes {
+    /// (tokens, topk): the weights of a token's experts, largest first.
+    pub weights: Tensor,
+    /// (tokens * topk): the experts in order.
+    pub experts: Tensor,
+    /// (tokens * topk): the number of the token and expert, token * topk + expert, in the order of the experts.
+    pub tokens: Tensor,
+}
+
+/// Chooses the `topk` experts of each token by the softmax of its `logits` (tokens, experts). With `normalise`, a token's
+/// weights add up to 1.
+pub fn route(logits: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
+    #[cfg(feature = "_rocm")]
+    {
+        let logits = logits.to_dtype(candle::DType::F32)?.contiguous()?;
+        let (tokens, experts) = logits.dims2()?;
+        if takes(&[&logits]) && experts <= 512 && topk <= experts.min(32) {
+            let (storage, layout) = logits.storage_and_layout();
+            let storage = RocmStorage::of(&storage, "route", "logits")?;
+            let [weights, ids, of] = storage.route(layout, (experts, tokens, topk), normalise)?;
+            let tensor = |storage, shape: &[usize]| {
+                Tensor::from_storage(Storage::Rocm(storage), shape, BackpropOp::none(), false)
+            };
+            return Ok(Routes {
+                weights: tensor(weights, &[tokens, topk]),
+                experts: tensor(ids, &[tokens * topk]),
+                tokens: tensor(of, &[tokens * topk]),
+            });
+        }
+    }
+    let p = crate::ops::softmax_last_dim(&logits.to_dtype(candle::DType::F32)?)?;
+    let ids = p.arg_sort_last_dim(false)?.narrow(candle::D::Minus1, 0, topk)?.contiguous()?;
+    let mut weights = p.gather(&ids, candle::D::Minus1)?;
+    if normalise {
+        weights = weights.broadcast_div(&weights.sum_keepdim(candle::D::Minus1)?)?;
+    }
+    let (experts, tokens) = ids.flatten_all()?.sort_last_dim(true)?;
+    Ok(Routes { weights, experts, tokens })
+}

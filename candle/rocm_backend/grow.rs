@@ -1,0 +1,195 @@
+//! Tensors that grow in place: caches of keys and values.
+use super::layout::layout_of;
+use super::{RocmStorage, WrapErr, elements, kernels};
+use crate::backend::BackendStorage;
+use crate::op::BackpropOp;
+use crate::{Layout, Result, Shape, Storage, Tensor};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Rows by which a cache grows: that many appends copy only the new rows.
+const STEP: usize = 256;
+
+/// The room of a storage behind the tensor that it was made for. One dim of the tensor can grow into it.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// The length of that dim which the storage has memory for.
+    capacity: usize,
+    /// The length that tensors have taken. A tensor of this length may take more, and only one of them gets it.
+    taken: AtomicUsize,
+}
+
+impl Room {
+    /// Takes the rows `rows` for the tensor that ends where they begin. False if they do not fit, if the tensor is another
+    /// view of the storage, or if they are taken.
+    fn take(&self, layout: &Layout, dim: usize, rows: std::ops::Range<usize>) -> bool {
+        rows.end <= self.capacity
+            && layout.start_offset() == 0
+            && layout.stride() == strides(layout.dims(), dim, self.capacity)
+            && self.taken.compare_exchange(rows.start, rows.end, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// The strides of a tensor whose dim `dim` has room for `capacity`.
+fn strides(dims: &[usize], dim: usize, capacity: usize) -> Vec<usize> {
+    let mut strides = vec![1; dims.len()];
+    for i in (1..dims.len()).rev() {
+        strides[i - 1] = strides[i] * if i == dim { capacity } else { dims[i] };
+    }
+    strides
+}
+
+/// A block of a tensor's rows along a dim, as one copy takes it: `count` lines of `length` elements.
+struct Lines {
+    count: usize,
+    length: usize,
+    stride: usize,
+    first: usize,
+}
+
+impl Lines {
+    /// None if the rows of one outer index are not contiguous.
+    fn of(layout: &Layout, dim: usize) -> Option<Self> {
+        let (count, length) = (elements(&layout.dims()[..dim]), elements(&layout.dims()[dim..]));
+        let stride = if layout.is_contiguous() { length } else { layout.outer_stride_for_dim(dim)? };
+        Some(Self { count, length, stride, first: layout.start_offset() })
+    }
+}
+
+/// Copies `src` into the storage, whose outer indices are `stride` elements apart, from the element `first` on.
+fn put(src: &Tensor, dim: usize, dst: &RocmStorage, (stride, first): (usize, usize)) -> Result<()> {
+    let (storage, layout) = src.storage_and_layout();
+    let src = RocmStorage::of(&storage, "grow", "rows")?;
+    let packed;
+    let (src, lines) = match Lines::of(layout, dim) {
+        Some(lines) => (src, lines),
+        None => {
+            packed = src.packed(layout)?;
+            let (count, length) = (elements(&layout.dims()[..dim]), elements(&layout.dims()[dim..]));
+            (&packed, Lines { count, length, stride: length, first: 0 })
+        }
+    };
+    let from = (src.buffer(), lines.stride, lines.first);
+    let dtype = super::dtype_of(src.dtype(), "grow")?;
+    dst.device().handle().copy2d(dtype, (lines.count, lines.length), from, (dst.buffer(), stride, first)).w()
+}
+
+/// Whether `rows` can follow `cache` along `dim`.
+fn fit(cache: &Tensor, rows: &Tensor, dim: usize) -> bool {
+    let others = |t: &Tensor| [&t.dims()[..dim], &t.dims()[dim + 1..]].concat();
+    let plain = |t: &Tensor| !t.track_op() && t.elem_count() > 0;
+    dim < cache.rank()
+        && cache.rank() == rows.rank()
+        && cache.dtype() == rows.dtype()
+        && cache.device().same_device(rows.device())
+        && !cache.same_storage(rows)
+        && plain(cache)
+        && plain(rows)
+        && others(cache) == others(rows)
+}
+
+/// Takes `count` more rows along `dim` for a cache. The result has them at its end, and nothing is written there yet. It
+/// shares the cache's memory if that has room, else the cache is copied to memory with room for 256 rows more, or fewer.
+/// Without a cache it is `rows` alone.
+fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize) -> Result<Tensor> {
+    let count = rows.dims()[dim];
+    let length = cache.map_or(0, |cache| cache.dims()[dim]);
+    let mut dims = rows.dims().to_vec();
+    dims[dim] = length + count;
+    if let Some(cache) = cache {
+        let (storage, layout) = cache.storage_and_layout();
+        let storage = RocmStorage::of(&storage, "grow", "cache")?;
+        if storage.room().is_some_and(|room| room.take(layout, dim, length..length + count)) {
+            let layout = Layout::new(Shape::from(dims), layout.stride().to_vec(), 0);
+            return Ok(cache.with_layout(layout));
+        }
+    }
+    let (capacity, inner) = ((length + count + 1).next_multiple_of(STEP), elements(&dims[dim + 1..]));
+    let mut whole = dims;
+    whole[dim] = capacity;
+    let mut storage = rows.device().as_rocm_device()?.empty(&Shape::from(whole.clone()), rows.dtype())?;
+    storage.set_room(Room { capacity, taken: AtomicUsize::new(length + count) });
+    if let Some(cache) = cache {
+        put(cache, dim, &storage, (capacity * inner, 0))?;
+    }
+    let whole = Tensor::from_storage(Storage::Rocm(storage), whole, BackpropOp::none(), false);
+    whole.narrow(dim, 0, length + count)
+}
+
+/// `cat` of a cache and new rows. The result shares the cache's memory, if that has room: only the rows are copied.
+/// Otherwise both are copied to memory with room for 256 rows more, or fewer. The cache stays valid; write neither it nor
+/// the result in place afterwards. The result is not contiguous if a dim before `dim` is longer than 1.
+///
+/// None where the tensors are not on one ROCm device, do not go together, or are tracked for gradients: then `cat` says
+/// what it thinks of them.
+pub fn grow(cache: &Tensor, rows: &Tensor, dim: usize) -> Result<Option<Tensor>> {
+    if !cache.device().is_rocm() || !fit(cache, rows, dim) {
+        return Ok(None);
+    }
+    let grown = reserve(Some(cache), rows, dim)?;
+    {
+        let (storage, layout) = grown.storage_and_layout();
+        let storage = RocmStorage::of(&storage, "grow", "cache")?;
+        let inner = elements(&rows.dims()[dim + 1..]);
+        let stride = if dim == 0 { 0 } else { layout.stride()[dim - 1] };
+        put(rows, dim, storage, (stride, cache.dims()[dim] * inner))?;
+    }
+    Ok(Some(grown))
+}
+
+/// Rotates new queries and keys, and appends the keys and the values to their caches, in one launch. `q` is (batch,
+/// heads, tokens, d), `k` and `v` are (batch, kv heads, tokens, d), in any layout whose last dim is contiguous. The
+/// results are those of `rope` (or `rope_i`, if `interleaved`) and [`grow`] along the tokens.
+///
+/// None where the tensors are not on one ROCm device, do not go together, or are tracked for gradients.
+pub fn rope_grow(
+    [q, k, v]: [&Tensor; 3],
+    [cos, sin]: [&Tensor; 2],
+    interleaved: bool,
+    cache: Option<(&Tensor, &Tensor)>,
+) -> Result<Option<[Tensor; 3]>> {
+    const TOKENS: usize = 2;
+    let one_device = [k, v, cos, sin].iter().all(|t| t.device().same_device(q.device()) && t.dtype() == q.dtype());
+    let rows = |t: &Tensor| t.rank() == 4 && t.stride()[3] == 1 && t.dims()[3] == q.dims()[3];
+    let like_q = |t: &Tensor| (t.dims()[0], t.dims()[TOKENS]) == (q.dims()[0], q.dims()[TOKENS]);
+    let untracked = [q, k, v, cos, sin].iter().all(|t| !t.track_op());
+    let fits = q.device().is_rocm()
+        && one_device
+        && q.dtype().is_float()
+        && q.rank() == 4
+        && q.elem_count() > 0
+        && [q, k, v].iter().all(|t| rows(t) && like_q(t))
+        && [cos, sin].iter().all(|t| t.is_contiguous())
+        && untracked
+        && cache.is_none_or(|(keys, values)| fit(keys, k, TOKENS) && fit(values, v, TOKENS));
+    if !fits {
+        return Ok(None);
+    }
+    let keys = reserve(cache.map(|(keys, _)| keys), k, TOKENS)?;
+    let values = reserve(cache.map(|(_, values)| values), v, TOKENS)?;
+    let count = q.dims()[TOKENS];
+    let device = q.device().as_rocm_device()?;
+    let rotated = device.empty(q.shape(), q.dtype())?;
+    let q_l = Layout::contiguous(q.shape());
+    {
+        let guards = [q, k, v, cos, sin, &keys, &values].map(|t| t.storage_and_layout());
+        let of = |i: usize| RocmStorage::of(&guards[i].0, "rope_grow", "an operand");
+        let new = |i: usize| {
+            let layout = guards[i].1;
+            layout_of(&layout.narrow(TOKENS, layout.dims()[TOKENS] - count, count)?)
+        };
+        let given = |i: usize| layout_of(guards[i].1);
+        let (q_src, k_src, v_src, cos_l, sin_l) = (given(0)?, given(1)?, given(2)?, given(3)?, given(4)?);
+        let (q_dst, k_dst, v_dst) = (layout_of(&q_l)?, new(5)?, new(6)?);
+        let kind = if interleaved { kernels::RopeKind::RopeI } else { kernels::RopeKind::Rope };
+        let rows = [
+            ((&q_src, of(0)?.buffer()).into(), (&q_dst, rotated.buffer()).into()),
+            ((&k_src, of(1)?.buffer()).into(), (&k_dst, of(5)?.buffer()).into()),
+            ((&v_src, of(2)?.buffer()).into(), (&v_dst, of(6)?.buffer()).into()),
+        ];
+        let (cos, sin) = ((&cos_l, of(3)?.buffer()).into(), (&sin_l, of(4)?.buffer()).into());
+        let dtype = super::dtype_of(q.dtype(), "rope_grow")?;
+        device.handle().rope_qkv(kind, dtype, rows, cos, sin).w()?;
+    }
+    let rotated = Tensor::from_storage(Storage::Rocm(rotated), q.shape(), BackpropOp::none(), false);
+    Ok(Some([rotated, keys, values]))
+}

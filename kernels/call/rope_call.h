@@ -1,0 +1,27 @@
+/* Arguments of the kernel that rotates the queries and keys of a layer. Plain C; csrc/launch/rope.c fills them in,
+ * kernels/reduce/rope_pairs.h reads them. */
+#ifndef CRK_ROPE_CALL_H
+#define CRK_ROPE_CALL_H
+
+#include <stdint.h>
+
+#include "call/sliding.h"
+
+/* A tensor (batch, heads, tokens, d) and its result. */
+typedef struct crk_rope_part {
+  const void *src;
+  void *dst;
+  uint32_t heads;
+  uint32_t unused; /* padding */
+  uint64_t src_strides[3], dst_strides[3]; /* of batch, heads and tokens, in elements */
+} crk_rope_part_t;
+
+typedef struct crk_rope_qkv_call {
+  crk_rope_part_t parts[3]; /* queries, keys and values */
+  const void *cos, *sin; /* (tokens, d / 2) */
+  uint64_t cos_stride, sin_stride; /* from one batch to the next; 0 where all share them */
+  uint64_t numel; /* threads that have work, below 2^31: pieces, heads, tokens and batches together */
+  crk_divisor_t pieces, heads, tokens; /* threads of a row; heads of a token, of all parts; tokens of a batch */
+} crk_rope_qkv_call_t;
+
+#endif

@@ -1,0 +1,82 @@
+/* The RMS norm of a sum, and its result as activations of the next quantized product, for the launcher
+ * crk_add_rms_norm. Rows are even rows that a block holds (norm_rows.h). Main function: add_rms_norm_held. */
+#ifndef CRK_ADD_NORM_H
+#define CRK_ADD_NORM_H
+
+#include "quantized/q8_1.h"
+#include "reduce/norm_rows.h"
+
+namespace crk {
+namespace {
+
+/* One element of each of two tensors; rounds once. */
+template <class T>
+CRK_FN T sum_of(T a, T b) {
+  using A = stepwise<T>;
+  return convert<T>(convert<A>(a) + convert<A>(b));
+}
+
+/* sum = src + residual, and dst = sum / sqrt(mean(sum^2) + eps) * alpha. Without a residual, src takes the place of the
+ * sum. With `blocks`, dst is also quantized into them, as crk_quantize_columns does it. */
+template <int P, class T>
+CRK_FN void add_rms_norm_held(const row_set<T> &set, const T *residual, T *sum, const T *alpha, block_q8_1 *blocks,
+                              float eps) {
+  using row = held_row<T, P, even_row>;
+  constexpr int V = row::V, count = P * V;
+  CRK_SHARED(float, sums, 2 * group_lanes);
+  const uint32_t width = 1u << set.log2_width;
+  held_parameter<T, P, even_row> a(set, alpha, 1.0f);
+  for (row_turns at(set); at.more(); at.next()) {
+    row held(set, at.row(), T(0.0f));
+    const uint64_t first = static_cast<uint64_t>(held.share.dst - set.dst);
+    if (residual != nullptr) {
+      const typename row::values other = held.load(residual + first, T(0.0f));
+      CRK_UNROLL
+      for (int i = 0; i < P; i++) {
+        pack<T, V> both;
+        CRK_UNROLL
+        for (int j = 0; j < V; j++) {
+          both.v[j] = sum_of(held.x.piece[i].at(j), other.piece[i].at(j));
+        }
+        held.x.piece[i] = packed<T>::of(both);
+        if (held.share.stores(static_cast<uint32_t>(i))) {
+          store_pack(sum + first + held.share.column(static_cast<uint32_t>(i)), both);
+        }
+      }
+    }
+    a.follow(held);
+    float squares = 0;
+    CRK_UNROLL
+    for (int k = 0; k < count; k++) {
+      squares = fma(held.at(k), held.at(k), squares);
+    }
+    held.x.forget();
+    squares = row_reduce(squares, plus(), width, sums + at.turn * group_lanes);
+    const float scale = rsqrt(squares / static_cast<float>(set.cols) + eps);
+    CRK_UNROLL
+    for (int i = 0; i < P; i++) {
+      pack<T, V> y;
+      pack<float, V> value;
+      CRK_UNROLL
+      for (int j = 0; j < V; j++) {
+        y.v[j] = convert<T>(product(held.at(i * V + j) * scale, a.at(i * V + j)));
+        value.v[j] = convert<float>(y.v[j]);
+      }
+      const uint32_t p = static_cast<uint32_t>(i);
+      if (held.share.stores(p)) {
+        store_pack(held.share.dst + held.share.column(p), y);
+      }
+      if (blocks != nullptr) {
+        const q8_1_share<V> share = quantize_share(value);
+        if (held.share.stores(p)) {
+          share.store(blocks, first + held.share.column(p));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif

@@ -1,0 +1,580 @@
+//! The launchers that do several ops in one launch: gates, the norm of a sum, activations that several products share,
+//! and the choice of experts. All but the last have the bits of the ops that they stand for. Guard bytes surround every
+//! buffer.
+//!
+//! A trial is an op and a dtype on a device: `fused/cpu:32/gate_silu_f16`.
+
+use crate::support::cases::{Rng, Shape, random_dims, random_layout};
+use crate::support::number::{BF16, F16, F32, F64, I64, Type};
+use crate::support::product::{activations, blocks, formats};
+use crate::support::property::{Operand, Outcome, each_case};
+use crate::support::quantized::quant;
+use crate::support::{Target, add_trial, last_error, open, succeeded};
+use candle_rocm_sys::{BinaryOp, GateOp, Layout, Status, UnaryOp, graph_epoch, sys};
+use libtest_mimic::Trial;
+use std::ptr::null_mut;
+
+const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
+const ACTIVATIONS: [Type; 3] = [F32, F16, BF16];
+const U32: Type = crate::support::number::U32;
+const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
+
+const GATES: [(GateOp, UnaryOp, &str); 5] = [
+    (GateOp::Silu, UnaryOp::Silu, "silu"),
+    (GateOp::Gelu, UnaryOp::Gelu, "gelu"),
+    (GateOp::GeluErf, UnaryOp::GeluErf, "gelu_erf"),
+    (GateOp::Relu, UnaryOp::Relu, "relu"),
+    (GateOp::Sigmoid, UnaryOp::Sigmoid, "sigmoid"),
+];
+
+/// Checks that two destinations are equal to the bit; every NaN equals every other.
+fn equal(what: &str, got: &Operand, expected: &Operand) -> Outcome {
+    let (got_bytes, expected_bytes) = (got.memory.read()?, expected.memory.read()?);
+    for i in 0..got.shape.numel() {
+        let (a, b) = (got.t.get(&got_bytes, i), got.t.get(&expected_bytes, i));
+        if a != b && !(got.t.is_nan(a) && got.t.is_nan(b)) {
+            return Err(format!("{what}: element {i} is {}, not {}", got.t.show(a), got.t.show(b)));
+        }
+    }
+    Ok(())
+}
+
+/// The same for quantized activations.
+fn equal_blocks(got: &Operand, expected: &Operand) -> Outcome {
+    let (got, expected) = (got.memory.read()?, expected.memory.read()?);
+    match got.iter().zip(&expected).position(|(a, b)| a != b) {
+        None => Ok(()),
+        Some(at) => Err(format!("byte {} of block {} is {}, not {}", at % 36, at / 36, got[at], expected[at])),
+    }
+}
+
+fn unchanged(sources: &[&Operand]) -> Outcome {
+    sources.iter().try_for_each(|source| source.unchanged())
+}
+
+/// An aligned destination for `count` rows of `k` activations as blocks.
+fn blocks_for(target: &Target, count: usize, k: usize) -> Operand {
+    let shape = Shape::contiguous(&[count * k / 32 * 9]);
+    let data = vec![0xcd; shape.numel() * 4];
+    Operand::aligned(target, U32, shape, data)
+}
+
+/// Gates of any layouts, beside the activation and the product.
+fn gate(target: &Target, name: &str, (op, unary, _): (GateOp, UnaryOp, &str), t: Type) -> Outcome {
+    each_case(target, "fused", name, 60, |rng, index| {
+        let vector = 16 / t.bytes;
+        let dims = match index % 3 {
+            0 => vec![1 + rng.below(5 * vector)],
+            1 => vec![3, 64 * vector + rng.below(3)],
+            _ => {
+                let rank = rng.below(9);
+                random_dims(rng, rank, vector, 400)
+            }
+        };
+        let shapes = [0, 1].map(|_| match index % 3 {
+            2 => random_layout(rng, &dims, vector),
+            _ => Shape::contiguous(&dims),
+        });
+        let [g, u] = shapes.map(|shape| Operand::random(target, rng, t, shape));
+        let dst = Operand::destination(target, rng, t, &dims);
+        let (activated, expected) = (Operand::destination(target, rng, t, &dims), dst.shape.clone());
+        let expected = Operand::new(target, rng, t, expected, dst.data.clone());
+        let (g_l, u_l) = (g.layout(), u.layout());
+        let (flat, device) = (activated.layout(), target.device.raw());
+        // SAFETY: live arguments; so below.
+        unsafe {
+            let (gate, up) = (g.memory.view().into(), u.memory.view().into());
+            succeeded(sys::crk_gate(device, op, t.dtype, &g_l, gate, &u_l, up, dst.memory.view()))?;
+            succeeded(sys::crk_unary(device, unary, t.dtype, &g_l, gate, activated.memory.view()))?;
+            let (lhs, to) = (activated.memory.view().into(), expected.memory.view());
+            succeeded(sys::crk_binary(device, BinaryOp::Mul, t.dtype, &flat, lhs, &u_l, up, to))?;
+        }
+        equal("dst", &dst, &expected).map_err(|problem| format!("{dims:?}: {problem}"))?;
+        unchanged(&[&g, &u])
+    })
+}
+
+/// A gate and its activations, beside [`gate`] and crk_quantize_columns.
+fn gate_columns(target: &Target, name: &str, (op, ..): (GateOp, UnaryOp, &str), t: Type) -> Outcome {
+    each_case(target, "fused", name, 24, |rng, index| {
+        let (count, k) = (1 + rng.below(9), 32 * [1, 3, 8, 9, 60, 128][index % 6]);
+        let dims = [count, k];
+        let source = |rng: &mut Rng| {
+            let data = activations(rng, t, count * k);
+            Operand::new(target, rng, t, Shape::contiguous(&dims), data)
+        };
+        let (g, u) = (source(rng), source(rng));
+        let (dst, expected) =
+            (Operand::destination(target, rng, t, &dims), Operand::destination(target, rng, t, &dims));
+        let (made, from) = (blocks_for(target, count, k), blocks_for(target, count, k));
+        let (layout, device) = (g.layout(), target.device.raw());
+        // SAFETY: live arguments.
+        unsafe {
+            let (gate, up) = (g.memory.view().into(), u.memory.view().into());
+            let (to, beside) = (dst.memory.view(), made.memory.view());
+            succeeded(sys::crk_gate_columns(device, op, t.dtype, count, k, gate, up, to, beside))?;
+            succeeded(sys::crk_gate(device, op, t.dtype, &layout, gate, &layout, up, expected.memory.view()))?;
+            let x = expected.memory.view().into();
+            succeeded(sys::crk_quantize_columns(device, t.dtype, count, k, x, from.memory.view()))?;
+        }
+        equal("dst", &dst, &expected)?;
+        equal_blocks(&made, &from)?;
+        unchanged(&[&g, &u])
+    })
+}
+
+/// Products of activations that were quantized beforehand, beside products that quantize them.
+fn shared_columns(target: &Target, name: &str, t: Type) -> Outcome {
+    let all: Vec<_> = formats().collect();
+    each_case(target, "fused", name, 2 * all.len(), |rng, index| {
+        let format = all[index % all.len()];
+        let (rows, columns, k) = (1 + rng.below(70), 1 + rng.below(8), 256 * (1 + rng.below(3)));
+        let data = activations(rng, t, columns * k);
+        let x = Operand::new(target, rng, t, Shape::contiguous(&[columns, k]), data);
+        let bytes = blocks(rng, format, rows * k / format.elements);
+        let weights = target.device.upload(&bytes).map_err(|error| error.to_string())?;
+        let q8_1 = blocks_for(target, columns, k);
+        let destination = |rng: &mut Rng| Operand::destination(target, rng, t, &[columns, rows]);
+        let (dst, expected) = (destination(rng), destination(rng));
+        // SAFETY: live arguments.
+        unsafe {
+            let (device, w, view) = (target.device.raw(), weights.raw_view().into(), x.memory.view().into());
+            let to = expected.memory.view();
+            succeeded(sys::crk_mul_mat_vec(device, quant(format), t.dtype, rows, k, columns, w, view, to))?;
+            succeeded(sys::crk_quantize_columns(device, t.dtype, columns, k, view, q8_1.memory.view()))?;
+            let (from, to) = (q8_1.memory.view().into(), dst.memory.view());
+            succeeded(sys::crk_mul_mat_vec_q8_1(
+                device,
+                quant(format),
+                t.dtype,
+                rows,
+                k,
+                columns,
+                w,
+                from,
+                k / 32,
+                to,
+                rows,
+            ))?;
+        }
+        equal(format.name, &dst, &expected)?;
+        unchanged(&[&x])
+    })
+}
+
+/// Mixtures of activations that were quantized beforehand, beside mixtures that quantize them.
+fn shared_experts(target: &Target, name: &str) -> Outcome {
+    let all: Vec<_> = formats().collect();
+    each_case(target, "fused", name, 3 * all.len(), |rng, index| {
+        let format = all[index % all.len()];
+        let (experts, rows, k, topk) =
+            (1 + rng.below(6), 1 + rng.below(40), 256 * (1 + rng.below(3)), 1 + rng.below(4));
+        let inputs = 1 + rng.below(9);
+        let (scaled, count) = (rng.one_in(2), inputs * topk);
+        let x_rows = if scaled { count } else { inputs };
+        let data = activations(rng, F32, x_rows * k);
+        let x = Operand::new(target, rng, F32, Shape::contiguous(&[x_rows, k]), data);
+        let bytes = blocks(rng, format, experts * rows * k / format.elements);
+        let weights = target.device.upload(&bytes).map_err(|error| error.to_string())?;
+        let mut chosen: Vec<(u32, u32)> = (0..count as u32).map(|m| (rng.below(experts) as u32, m)).collect();
+        chosen.sort_unstable();
+        let words = |rng: &mut Rng, words: Vec<u32>| {
+            let data = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            Operand::new(target, rng, U32, Shape::contiguous(&[count]), data)
+        };
+        let tokens = words(rng, chosen.iter().map(|(_, m)| *m).collect());
+        let of = words(rng, chosen.iter().map(|(expert, _)| *expert).collect());
+        let scales = words(rng, (0..count).map(|i| (i as f32 * 0.25 - 1.0).to_bits()).collect());
+        let q8_1 = blocks_for(target, x_rows, k);
+        let destination = |rng: &mut Rng| Operand::destination(target, rng, F32, &[count, rows]);
+        let (dst, expected) = (destination(rng), destination(rng));
+        // SAFETY: live arguments.
+        unsafe {
+            let (device, quant, w) = (target.device.raw(), quant(format), weights.raw_view().into());
+            let (view, t, o) = (x.memory.view().into(), tokens.memory.view().into(), of.memory.view().into());
+            let s = if scaled { scales.memory.view() } else { NONE };
+            let to = expected.memory.view();
+            succeeded(sys::crk_moe_gguf(
+                device,
+                quant,
+                F32.dtype,
+                experts,
+                rows,
+                k,
+                count,
+                topk,
+                w,
+                view,
+                t,
+                o,
+                s.into(),
+                to,
+            ))?;
+            succeeded(sys::crk_quantize_columns(device, F32.dtype, x_rows, k, view, q8_1.memory.view()))?;
+            let (columns, to) = (q8_1.memory.view().into(), dst.memory.view());
+            let status =
+                sys::crk_moe_gguf_columns(device, quant, experts, rows, k, count, topk, w, columns, t, o, s.into(), to);
+            succeeded(status)?;
+            let short = part(q8_1.memory.view(), 0, x_rows * k / 32 * 36 - 1).into();
+            let to = dst.memory.view();
+            let status =
+                sys::crk_moe_gguf_columns(device, quant, experts, rows, k, count, topk, w, short, t, o, s.into(), to);
+            if status != Status::OutOfBounds || !last_error().starts_with("crk_moe_gguf_columns: ") {
+                return Err(format!("blocks that are too short: {}, {}", status.name(), last_error()));
+            }
+        }
+        equal(format.name, &dst, &expected)?;
+        unchanged(&[&x, &tokens, &of])
+    })
+}
+
+/// Rows and columns: whole packs and not, of every kernel, and longer than a block holds.
+const NORM_SIZES: &[(usize, usize)] = &[
+    (0, 32),
+    (1, 32),
+    (3, 64),
+    (9, 96),
+    (70, 128),
+    (8, 256),
+    (2, 1024),
+    (1, 4096),
+    (3, 2048),
+    (2, 8192),
+    (1, 16384),
+    (3, 7),
+    (5, 33),
+    (2, 1000),
+    (1, 40000),
+];
+
+/// The norm of a sum, with and without a residual, alpha and activations, beside its steps.
+fn add_norm(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "fused", name, 4 * NORM_SIZES.len(), |rng, index| {
+        let (rows, cols) = NORM_SIZES[index % NORM_SIZES.len()];
+        let dims = [rows, cols];
+        let source = |rng: &mut Rng, dims: &[usize]| {
+            let shape = Shape::contiguous(dims);
+            let data = activations(rng, t, shape.numel());
+            // Most are aligned, as tensors are.
+            if rng.one_in(4) {
+                Operand::new(target, rng, t, shape, data)
+            } else {
+                Operand::aligned(target, t, shape, data)
+            }
+        };
+        let (x, alpha) = (source(rng, &dims), source(rng, &[cols]));
+        let residual = (!rng.one_in(3)).then(|| source(rng, &dims));
+        let with_alpha = !rng.one_in(4);
+        let with_columns = t != F64 && cols % 32 == 0 && rng.one_in(2);
+        let destination = |rng: &mut Rng| {
+            if rng.one_in(4) {
+                Operand::destination(target, rng, t, &dims)
+            } else {
+                Operand::aligned(target, t, Shape::contiguous(&dims), vec![0xcd; rows * cols * t.bytes])
+            }
+        };
+        // The order of a norm's sums depends on the alignment, so the steps write to memory that is aligned alike.
+        let mut twin = Rng(rng.0);
+        let (sum, dst, sum_e, dst_e) =
+            (destination(rng), destination(rng), destination(&mut twin), destination(&mut twin));
+        let (made, from) = if with_columns {
+            (blocks_for(target, rows, cols), blocks_for(target, rows, cols))
+        } else {
+            (blocks_for(target, 0, 32), blocks_for(target, 0, 32))
+        };
+        let (layout, device, eps) = (x.layout(), target.device.raw(), 1e-5);
+        let optional = |wanted: bool, operand: &Operand| if wanted { operand.memory.view() } else { NONE };
+        let alpha_view = optional(with_alpha, &alpha).into();
+        // SAFETY: live arguments.
+        unsafe {
+            let (r, s) = match &residual {
+                Some(residual) => (residual.memory.view(), sum.memory.view()),
+                None => (NONE, NONE),
+            };
+            let (view, to, columns) = (x.memory.view().into(), dst.memory.view(), optional(with_columns, &made));
+            succeeded(sys::crk_add_rms_norm(
+                device,
+                t.dtype,
+                rows,
+                cols,
+                view,
+                r.into(),
+                alpha_view,
+                s,
+                to,
+                columns,
+                eps,
+            ))?;
+            let mut normed = view;
+            if let Some(residual) = &residual {
+                let (rhs, to) = (residual.memory.view().into(), sum_e.memory.view());
+                succeeded(sys::crk_binary(device, BinaryOp::Add, t.dtype, &layout, view, &layout, rhs, to))?;
+                normed = to.into();
+            }
+            let to = dst_e.memory.view();
+            succeeded(sys::crk_rms_norm(device, t.dtype, &layout, normed, alpha_view, to, eps))?;
+            if with_columns && rows > 0 {
+                let columns = from.memory.view();
+                succeeded(sys::crk_quantize_columns(device, t.dtype, rows, cols, to.into(), columns))?;
+            }
+        }
+        let problem = |problem: String| format!("{dims:?}: {problem}");
+        equal("sum", &sum, &sum_e).map_err(problem)?;
+        equal("dst", &dst, &dst_e).map_err(problem)?;
+        equal_blocks(&made, &from).map_err(problem)?;
+        unchanged(&[&x, &alpha])?;
+        residual.iter().try_for_each(Operand::unchanged)
+    })
+}
+
+/// Experts, tokens and topk: one block and many, lists that one block sorts and longer ones.
+const ROUTES: &[(usize, usize, usize)] = &[
+    (128, 1, 8),
+    (128, 32, 8),
+    (128, 33, 8),
+    (60, 7, 4),
+    (64, 300, 6),
+    (8, 2, 2),
+    (1, 5, 1),
+    (32, 3, 32),
+    (256, 9, 8),
+    (512, 40, 10),
+    (129, 1, 1),
+    (16, 0, 2),
+];
+
+fn route(target: &Target, name: &str) -> Outcome {
+    each_case(target, "fused", name, 3 * ROUTES.len(), |rng, index| {
+        let (experts, tokens, topk) = ROUTES[index % ROUTES.len()];
+        let normalise = rng.one_in(2);
+        // Logits of few values: many are equal.
+        let few = rng.one_in(3);
+        let logits: Vec<f32> = (0..tokens * experts)
+            .map(|_| if few { rng.below(4) as f32 } else { (rng.unit() * 12.0 - 6.0) as f32 })
+            .collect();
+        let data: Vec<u8> = logits.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let src = Operand::new(target, rng, F32, Shape::contiguous(&[tokens, experts]), data);
+        let count = tokens * topk;
+        let weights = Operand::destination(target, rng, F32, &[count]);
+        let [ids, sorted, of] = [0; 3].map(|_| Operand::destination(target, rng, U32, &[count]));
+        let lists = rng.one_in(4);
+        let view = |operand: &Operand| if lists { NONE } else { operand.memory.view() };
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_moe_route(
+                target.device.raw(),
+                experts,
+                tokens,
+                topk,
+                normalise,
+                src.memory.view().into(),
+                weights.memory.view(),
+                ids.memory.view(),
+                view(&sorted),
+                view(&of),
+            )
+        })?;
+        let words = |operand: &Operand| -> Result<Vec<u32>, String> {
+            let bytes = operand.memory.read()?;
+            Ok(bytes.chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().expect("4 bytes"))).collect())
+        };
+        let (got_weights, got_ids) = (words(&weights)?, words(&ids)?);
+        for token in 0..tokens {
+            let row = &logits[token * experts..][..experts];
+            let mut order: Vec<usize> = (0..experts).collect();
+            order.sort_by(|&a, &b| row[b].total_cmp(&row[a]).then(a.cmp(&b)));
+            let largest = f64::from(row[order[0]]);
+            let sum: f64 = row.iter().map(|x| (f64::from(*x) - largest).exp()).sum();
+            let p = |i: usize| (f64::from(row[i]) - largest).exp() / sum;
+            let total: f64 = if normalise { order[..topk].iter().map(|&i| p(i)).sum() } else { 1.0 };
+            for j in 0..topk {
+                let at = token * topk + j;
+                // Different logits may have the same probability once it is rounded.
+                let (id, wanted) = (got_ids[at] as usize, order[j]);
+                if id != wanted && (few || (row[id] - row[wanted]).abs() > 1e-6) {
+                    return Err(format!("token {token}: expert {j} is {id}, not {wanted}"));
+                }
+                let (weight, expected) = (f64::from(f32::from_bits(got_weights[at])), p(wanted) / total);
+                if (weight - expected).abs() > 1e-5 * expected {
+                    return Err(format!("token {token}: weight {j} is {weight}, not {expected}"));
+                }
+            }
+        }
+        if !lists {
+            let mut order: Vec<u32> = (0..count as u32).collect();
+            order.sort_by_key(|&m| got_ids[m as usize]);
+            let experts: Vec<u32> = order.iter().map(|&m| got_ids[m as usize]).collect();
+            if words(&sorted)? != order || words(&of)? != experts {
+                return Err(format!("{count} results are not in the order of their experts"));
+            }
+        }
+        src.unchanged()
+    })
+}
+
+/// A token whose logits have a NaN gets experts that exist, each once, and weights of NaN.
+fn route_of_nan(target: &Target) -> Outcome {
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let mut logits = [1f32; 64];
+    logits[3] = f32::NAN;
+    let (device, src) = (&target.device, target.device.upload(&logits).map_err(error)?);
+    let [weights, ids, sorted, of] = [0; 4].map(|_| device.alloc(32));
+    let (weights, ids) = (weights.map_err(error)?, ids.map_err(error)?);
+    let (sorted, of) = (sorted.map_err(error)?, of.map_err(error)?);
+    device.moe_route((64, 1, 8), true, &src, (&weights, &ids), Some((&sorted, &of))).map_err(error)?;
+    let mut chosen = of.download::<u32>().map_err(error)?;
+    chosen.dedup();
+    if chosen.len() != 8 || chosen[7] >= 64 {
+        return Err(format!("the experts are {chosen:?}"));
+    }
+    let weights = weights.download::<f32>().map_err(error)?;
+    if weights.iter().all(|weight| weight.is_nan()) { Ok(()) } else { Err(format!("the weights are {weights:?}")) }
+}
+
+/// The epoch changes with each capture and each launch of a graph, and with nothing else.
+fn epoch(target: &Target) -> Outcome {
+    let device = open(&target.name).map_err(|error| error.to_string())?;
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let buffer = device.upload(&[0u8; 64]).map_err(error)?;
+    let before = graph_epoch();
+    let (graph, ()) = device.capture(|| buffer.fill_bytes(1)).map_err(error)?;
+    let captured = graph_epoch();
+    // SAFETY: the buffer is alive.
+    unsafe { graph.launch() }.map_err(error)?;
+    let launched = graph_epoch();
+    // Other trials may run graphs at the same time.
+    if before < captured && captured < launched { Ok(()) } else { Err(format!("{before}, {captured}, {launched}")) }
+}
+
+/// A view that begins `offset` bytes later and has `bytes` bytes.
+fn part(view: sys::crk_view_t, offset: usize, bytes: usize) -> sys::crk_view_t {
+    sys::crk_view_t { ptr: view.ptr.cast::<u8>().wrapping_add(offset).cast(), bytes }
+}
+
+/// Bad values for every argument: checks the status and the argument's name in the sentence.
+fn refused(target: &Target) -> Outcome {
+    use Status as S;
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let device = target.device.raw();
+    let buffer = || target.device.upload(&[0u8; 1024]).map_err(error);
+    let (x, y, d, s, b) = (buffer()?, buffer()?, buffer()?, buffer()?, buffer()?);
+    let [x, y, d, s, b] = [&x, &y, &d, &s, &b].map(candle_rocm_sys::Buffer::raw_view);
+    let (good, f32_, f64_) = (Layout::contiguous(&[2, 32]).map_err(error)?, F32.dtype, F64.dtype);
+    let try_one = |where_: &str, word: &str, expected: S, got: Status| {
+        let sentence = last_error();
+        if got != expected || !sentence.starts_with(where_) || !sentence.contains(word) {
+            return Err(format!("{where_}, {word}: {} {sentence:?}, expected {}", got.name(), expected.name()));
+        }
+        Ok(())
+    };
+    let (invalid, small) = (S::InvalidArgument, S::OutOfBounds);
+    let silu = GateOp::Silu;
+    // SAFETY: the launchers refuse arguments that are not live; the views are of live buffers.
+    unsafe {
+        let gate = |op, t, gate: sys::crk_view_t, up: sys::crk_view_t, dst| {
+            sys::crk_gate(device, op, t, &good, gate.into(), &good, up.into(), dst)
+        };
+        try_one("crk_gate", "op 9", invalid, gate(sys::crk_gate_op(9), f32_, x, y, d))?;
+        try_one("crk_gate", "i64", S::Unsupported, gate(silu, I64.dtype, x, y, d))?;
+        try_one("crk_gate", "gate", small, gate(silu, f32_, part(x, 0, 255), y, d))?;
+        try_one("crk_gate", "up", small, gate(silu, f32_, x, part(y, 0, 255), d))?;
+        try_one("crk_gate", "dst", small, gate(silu, f32_, x, y, part(d, 0, 255)))?;
+        let columns = |op, t, k, gate: sys::crk_view_t, up: sys::crk_view_t, dst, blocks| {
+            sys::crk_gate_columns(device, op, t, 2, k, gate.into(), up.into(), dst, blocks)
+        };
+        let where_ = "crk_gate_columns";
+        try_one(where_, "op 9", invalid, columns(sys::crk_gate_op(9), f32_, 32, x, y, d, b))?;
+        try_one(where_, "f64", S::Unsupported, columns(silu, f64_, 32, x, y, d, b))?;
+        try_one(where_, "k is 33", invalid, columns(silu, f32_, 33, x, y, d, b))?;
+        try_one(where_, "gate", small, columns(silu, f32_, 32, part(x, 0, 255), y, d, b))?;
+        try_one(where_, "up", small, columns(silu, f32_, 32, x, part(y, 0, 255), d, b))?;
+        try_one(where_, "dst", small, columns(silu, f32_, 32, x, y, part(d, 0, 255), b))?;
+        try_one(where_, "blocks", small, columns(silu, f32_, 32, x, y, d, part(b, 0, 71)))?;
+        try_one(where_, "blocks", invalid, columns(silu, f32_, 32, x, y, d, part(b, 2, 100)))?;
+        try_one(where_, "dst overlaps gate", invalid, columns(silu, f32_, 32, x, y, x, b))?;
+        try_one(where_, "dst overlaps up", invalid, columns(silu, f32_, 32, x, y, y, b))?;
+        try_one(where_, "blocks overlaps gate", invalid, columns(silu, f32_, 32, x, y, d, x))?;
+        try_one(where_, "blocks overlaps up", invalid, columns(silu, f32_, 32, x, y, d, y))?;
+        try_one(where_, "blocks overlaps dst", invalid, columns(silu, f32_, 32, x, y, d, d))?;
+        let quantize = |t, k, x: sys::crk_view_t, dst| sys::crk_quantize_columns(device, t, 2, k, x.into(), dst);
+        let where_ = "crk_quantize_columns";
+        try_one(where_, "f64", S::Unsupported, quantize(f64_, 32, x, d))?;
+        try_one(where_, "k is 48", invalid, quantize(f32_, 48, x, d))?;
+        try_one(where_, "x", small, quantize(f32_, 32, part(x, 0, 255), d))?;
+        try_one(where_, "dst", small, quantize(f32_, 32, x, part(d, 0, 71)))?;
+        try_one(where_, "dst overlaps x", invalid, quantize(f32_, 32, x, x))?;
+        let norm = |t, cols, x: sys::crk_view_t, r: sys::crk_view_t, a: sys::crk_view_t, s, d, b| {
+            sys::crk_add_rms_norm(device, t, 2, cols, x.into(), r.into(), a.into(), s, d, b, 1e-5)
+        };
+        let where_ = "crk_add_rms_norm";
+        let a = part(b, 512, 128);
+        let q = part(b, 0, 256);
+        try_one(where_, "i64", S::Unsupported, norm(I64.dtype, 32, x, y, a, s, d, NONE))?;
+        try_one(where_, "f64", S::Unsupported, norm(f64_, 32, x, y, part(x, 768, 256), s, d, q))?;
+        try_one(where_, "sum.ptr", invalid, norm(f32_, 32, x, y, a, NONE, d, q))?;
+        try_one(where_, "residual.ptr", invalid, norm(f32_, 32, x, NONE, a, s, d, q))?;
+        try_one(where_, "k is 20", invalid, norm(f32_, 20, x, y, a, s, d, q))?;
+        try_one(where_, "x", small, norm(f32_, 32, part(x, 0, 255), y, a, s, d, q))?;
+        try_one(where_, "residual", small, norm(f32_, 32, x, part(y, 0, 255), a, s, d, q))?;
+        try_one(where_, "alpha", small, norm(f32_, 32, x, y, part(a, 0, 127), s, d, q))?;
+        try_one(where_, "sum", small, norm(f32_, 32, x, y, a, part(s, 0, 255), d, q))?;
+        try_one(where_, "dst", small, norm(f32_, 32, x, y, a, s, part(d, 0, 255), q))?;
+        try_one(where_, "columns", small, norm(f32_, 32, x, y, a, s, d, part(q, 0, 71)))?;
+        try_one(where_, "sum overlaps x", invalid, norm(f32_, 32, x, y, a, x, d, q))?;
+        try_one(where_, "sum overlaps residual", invalid, norm(f32_, 32, x, y, a, y, d, q))?;
+        try_one(where_, "sum overlaps alpha", invalid, norm(f32_, 32, x, y, a, part(b, 384, 256), d, q))?;
+        try_one(where_, "dst overlaps sum", invalid, norm(f32_, 32, x, y, a, s, s, q))?;
+        try_one(where_, "dst overlaps x", invalid, norm(f32_, 32, x, y, a, s, x, q))?;
+        try_one(where_, "columns overlaps dst", invalid, norm(f32_, 32, x, y, a, s, d, d))?;
+        try_one(where_, "columns overlaps sum", invalid, norm(f32_, 32, x, y, a, s, d, s))?;
+        let route = |experts, topk, x: sys::crk_view_t, w, ids, sorted, of| {
+            sys::crk_moe_route(device, experts, 2, topk, true, x.into(), w, ids, sorted, of)
+        };
+        let where_ = "crk_moe_route";
+        try_one(where_, "experts is 513", S::Unsupported, route(513, 2, x, y, d, s, b))?;
+        try_one(where_, "topk is 33", S::Unsupported, route(64, 33, x, y, d, s, b))?;
+        try_one(where_, "topk is 9", invalid, route(8, 9, x, y, d, s, b))?;
+        try_one(where_, "logits", small, route(8, 2, part(x, 0, 63), y, d, s, b))?;
+        try_one(where_, "topk_weights", small, route(8, 2, x, part(y, 0, 15), d, s, b))?;
+        try_one(where_, "topk_ids", small, route(8, 2, x, y, part(d, 0, 15), s, b))?;
+        try_one(where_, "sorted_token_ids", small, route(8, 2, x, y, d, part(s, 0, 15), b))?;
+        try_one(where_, "expert_ids", small, route(8, 2, x, y, d, s, part(b, 0, 15)))?;
+        try_one(where_, "expert_ids.ptr", invalid, route(8, 2, x, y, d, s, NONE))?;
+        try_one(where_, "topk_ids overlaps logits", invalid, route(8, 2, x, y, x, s, b))?;
+        try_one(where_, "topk_ids overlaps topk_weights", invalid, route(8, 2, x, y, y, s, b))?;
+        try_one(where_, "expert_ids overlaps sorted_token_ids", invalid, route(8, 2, x, y, d, s, s))?;
+        // Nothing to do: unused arguments are not checked.
+        succeeded(sys::crk_moe_route(device, 8, 0, 2, true, NONE.into(), NONE, NONE, NONE, NONE))?;
+        succeeded(sys::crk_quantize_columns(device, f32_, 0, 32, NONE.into(), NONE))?;
+    }
+    Ok(())
+}
+
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for target in targets {
+        let mut add = |name: String, body: crate::support::Body| add_trial(&mut trials, "fused", target, name, body);
+        for kind in GATES {
+            for t in FLOATS {
+                add(format!("gate_{}_{}", kind.2, t.name), Box::new(move |target, name| gate(target, name, kind, t)));
+            }
+            for t in ACTIVATIONS {
+                let body = move |target: &'static Target, name: &str| gate_columns(target, name, kind, t);
+                add(format!("gate_columns_{}_{}", kind.2, t.name), Box::new(body));
+            }
+        }
+        for t in FLOATS {
+            add(format!("add_rms_norm_{}", t.name), Box::new(move |target, name| add_norm(target, name, t)));
+        }
+        for t in ACTIVATIONS {
+            add(format!("columns_{}", t.name), Box::new(move |target, name| shared_columns(target, name, t)));
+        }
+        add("experts".into(), Box::new(shared_experts));
+        add("route".into(), Box::new(route));
+        add("route_of_nan".into(), Box::new(|target, _| route_of_nan(target)));
+        add("epoch".into(), Box::new(|target, _| epoch(target)));
+        add("refused".into(), Box::new(|target, _| refused(target)));
+    }
+    trials
+}
