@@ -27,22 +27,28 @@ CRK_MATRIX_BLOCKS(CRK_MOE_VECS)
 
 /* ---- Weights as numbers, in tiles of `tokens` tokens and `rows` rows of weights ---- */
 
-#if CRK_HALF_CORES && CRK_LARGE_SHARED
-#define CRK_MOE_TILE_THREADS(threads) ((threads) == 256 ? 128 : (threads))
-#else
-#define CRK_MOE_TILE_THREADS(threads) (threads)
-#endif
-#define CRK_MOE_TILE(tokens, rows, threads, name, weights, T, U)                                       \
-  CRK_STREAMING(name##_##tokens, CRK_MOE_TILE_THREADS(threads), 2, (crk_moe_tiles_t call)) {           \
-    crk::moe_tiles<tokens, rows, CRK_MOE_TILE_THREADS(threads), weights, T, U>(CRK_ND_ARGUMENT(call)); \
+#define CRK_MOE_TILE(tokens, rows, threads, name, weights, T, U)                 \
+  CRK_STREAMING(name##_##tokens, threads, 2, (crk_moe_tiles_t call)) {           \
+    crk::moe_tiles<tokens, rows, threads, weights, T, U>(CRK_ND_ARGUMENT(call)); \
   }
-#define CRK_MOE_NUMBERS(suffix, T) CRK_MOE_TILES(CRK_MOE_TILE, moe_tiles_##suffix, crk::number_weights<T>, T, T)
+#if CRK_HALF_CORES && CRK_LARGE_SHARED
+/* Numbers: fewer teams, of larger parts, because both copies go straight to shared memory. Quantized weights go through
+ * registers, of which they leave too few with fewer threads. */
+#define CRK_MOE_NUMBERS_TILE(tokens, rows, threads, name, weights, T, U) \
+  CRK_MOE_TILE(tokens, rows, ((threads) == 256 ? 128 : (threads)), name, weights, T, U)
+#define CRK_MOE_BLOCKS_TILE(tokens, rows, threads, name, weights, T, U) \
+  CRK_MOE_TILE(tokens, rows, ((tokens) == 64 ? 256 : (threads)), name, weights, T, U)
+#else
+#define CRK_MOE_NUMBERS_TILE CRK_MOE_TILE
+#define CRK_MOE_BLOCKS_TILE  CRK_MOE_TILE
+#endif
+#define CRK_MOE_NUMBERS(suffix, T) CRK_MOE_TILES(CRK_MOE_NUMBERS_TILE, moe_tiles_##suffix, crk::number_weights<T>, T, T)
 /* A template of one argument: a macro's argument has no comma. */
-#define CRK_MOE_BLOCKS(type)                                                                           \
-  template <class T>                                                                                   \
-  using block_weights_##type = crk::block_weights<crk::block_##type, T>;                               \
-  CRK_MOE_TILES(CRK_MOE_TILE, moe_tiles_##type##_f16, block_weights_##type<crk::f16>, crk::f16, float) \
-  CRK_MOE_TILES(CRK_MOE_TILE, moe_tiles_##type##_bf16, block_weights_##type<crk::bf16>, crk::bf16, float)
+#define CRK_MOE_BLOCKS(type)                                                                                  \
+  template <class T>                                                                                          \
+  using block_weights_##type = crk::block_weights<crk::block_##type, T>;                                      \
+  CRK_MOE_TILES(CRK_MOE_BLOCKS_TILE, moe_tiles_##type##_f16, block_weights_##type<crk::f16>, crk::f16, float) \
+  CRK_MOE_TILES(CRK_MOE_BLOCKS_TILE, moe_tiles_##type##_bf16, block_weights_##type<crk::bf16>, crk::bf16, float)
 CRK_MOE_NUMBERS(f16, crk::f16)
 CRK_MOE_NUMBERS(bf16, crk::bf16)
 CRK_MATRIX_BLOCKS(CRK_MOE_BLOCKS)

@@ -8,10 +8,11 @@ static const char where[] = "crk_matmul";
 
 typedef struct tile {
   uint32_t rows, columns;
-  uint32_t cuda_bytes; /* of dynamic shared memory, for f16 and bf16 on NVIDIA GPUs */
+  uint32_t cuda_bytes[2]; /* of dynamic shared memory, for f16 and bf16 on NVIDIA GPUs; [1] where a block has more */
 } tile_t;
 static const tile_t tiles[] = {
-#define XX(rows, columns, threads, m, n) {rows, columns, CRK_MATMUL_CUDA_BYTES(rows, columns)},
+#define XX(rows, columns, threads, m, n) \
+  {rows, columns, {CRK_MATMUL_CUDA_BYTES(rows, columns, 0), CRK_MATMUL_CUDA_BYTES(rows, columns, 1)}},
     CRK_MATMUL_WIDE_TILE(XX) CRK_MATMUL_LARGE_TILE(XX) CRK_MATMUL_TILES(XX)
 #undef XX
 };
@@ -191,6 +192,10 @@ static bool is_cuda_half(crk_device_t self, const problem_t *problem) {
   return self->driver->backend == CRK_BACKEND_CUDA && problem->element_bytes == 2;
 }
 
+static uint32_t shared_bytes_of(crk_device_t self, const tile_t *tile) {
+  return tile->cuda_bytes[self->context->info.shared_bytes >= CRK_MATMUL_MORE_BYTES ? 1 : 0];
+}
+
 /* Chooses THIN for few rows. Otherwise it chooses the largest tile of which there are at least three for four units. It
  * chooses a smaller tile if that one holds all rows or all columns of dst. */
 static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) {
@@ -199,7 +204,9 @@ static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) 
   if (m <= tiles[THIN].rows && n > tiles[SMALL].columns) {
     return THIN;
   }
-  uint32_t choice = problem->dtype == CRK_DTYPE_F64 ? LARGE + 1 : is_cuda_half(self, problem) ? WIDE : LARGE;
+  const bool is_wide =
+      is_cuda_half(self, problem) && shared_bytes_of(self, &tiles[WIDE]) <= self->context->info.shared_bytes;
+  uint32_t choice = problem->dtype == CRK_DTYPE_F64 ? LARGE + 1 : is_wide ? WIDE : LARGE;
   for (; choice < SMALL; choice++) {
     const tile_t *tile = &tiles[choice], *next = &tiles[choice + 1];
     const uint64_t count = crk_priv_ceil_div(m, tile->rows) * crk_priv_ceil_div(n, tile->columns) * call->batch.numel;
@@ -281,7 +288,7 @@ static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {
   if (tile->rows * tile->columns <= CRK_MATMUL_SPLIT_TILE) {
     choose_k_parts(self, problem, across * down * call->batch.numel);
   }
-  const uint32_t shared_bytes = is_cuda_half(self, problem) ? tile->cuda_bytes : 0;
+  const uint32_t shared_bytes = is_cuda_half(self, problem) ? shared_bytes_of(self, tile) : 0;
   return call->parts.size > 1 ? launch_matmul_parts(self, problem, function, across, down, shared_bytes)
                               : launch_matmul_blocks(self, function, problem, across, down, shared_bytes);
 }
@@ -345,6 +352,29 @@ static bool multiply_by_blas(crk_device_t self, const problem_t *problem) {
   return true;
 }
 
+typedef crk_status_t (*launch_vec_t)(crk_device_t self, problem_t *problem);
+
+/* The launcher for a product of one row, or NULL. */
+static launch_vec_t find_vec(const problem_t *problem) {
+  const crk_matmul_t *call = &problem->call;
+  if (call->lhs.rows == 1 && call->lhs.k_stride == 1 && call->rhs.k_stride == 1) {
+    return launch_matmul_rows;
+  }
+  if (call->lhs.rows == 1 && call->rhs.row_stride == 1 && call->rhs.rows >= 16 / problem->element_bytes) {
+    return launch_matmul_columns;
+  }
+  return NULL;
+}
+
+/* Whether cuBLAS is faster than the kernels for one row. They are as fast for one matrix that is contiguous along k,
+ * has at most as many rows as columns, and is not large. */
+static bool is_blas_faster(crk_device_t self, const problem_t *problem, launch_vec_t vec) {
+  const crk_matmul_t *call = &problem->call;
+  const bool is_short = call->rhs.rows <= call->k && call->k <= ((uint64_t)1 << 24) / call->rhs.rows;
+  return self->driver->backend == CRK_BACKEND_CUDA &&
+         (vec == launch_matmul_columns || call->batch.numel > 1 || !is_short);
+}
+
 static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
   crk_matmul_t *call = &problem->call;
   /* The kernels for few rows take these as the left operand; a BLAS library needs dst as it is. */
@@ -352,13 +382,9 @@ static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
   if (is_exchanged) {
     exchange(problem);
   }
-  if (call->lhs.rows == 1) {
-    if (call->lhs.k_stride == 1 && call->rhs.k_stride == 1) {
-      return launch_matmul_rows(self, problem);
-    }
-    if (call->rhs.row_stride == 1 && call->rhs.rows >= 16 / problem->element_bytes) {
-      return launch_matmul_columns(self, problem);
-    }
+  const launch_vec_t vec = find_vec(problem);
+  if (vec != NULL && !is_blas_faster(self, problem, vec)) {
+    return vec(self, problem);
   }
   if (is_exchanged) {
     exchange(problem);
@@ -369,7 +395,7 @@ static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
   if (is_exchanged) {
     exchange(problem);
   }
-  return launch_matmul_tiles(self, problem);
+  return vec != NULL ? vec(self, problem) : launch_matmul_tiles(self, problem);
 }
 
 crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_const_view_t lhs,

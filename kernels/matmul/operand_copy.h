@@ -79,10 +79,15 @@ struct held_copy : operand_steps<T, Rows, Depth, Threads> {
   static constexpr bool is_direct = false;
   static constexpr int piece = along_k::piece, across_loads = along_rows::loads * along_rows::together;
   static constexpr int loads = along_k::loads > across_loads ? along_k::loads : across_loads;
+  static constexpr uint32_t bytes = sizeof(T);
   static_assert(along_k::together == 1, "one row at a time");
+  static_assert(static_cast<uint64_t>(Rows > Depth ? Rows : Depth) * CRK_MATMUL_MOST_STRIDE * bytes <= 1u << 31,
+                "offsets fit");
 
   pack<T, piece> held[loads];
-  uint32_t offset[loads]; /* from `first` to the pieces of this thread; rows beyond the last one repeat another */
+  /* From `first` to the pieces of this thread, in bytes: AMD GPUs add such an offset to a scalar address as they load.
+   * Rows beyond the last one repeat another. */
+  uint32_t offset[loads];
 
   CRK_FN held_copy(const T *from, const crk_matmul_operand_t &operand, uint32_t valid_rows)
       : base(from, operand, valid_rows) {
@@ -94,11 +99,13 @@ struct held_copy : operand_steps<T, Rows, Depth, Threads> {
         const int group = n / along_rows::together;
         const uint32_t row = (across.part + along_rows::part_add(group)) * piece;
         const uint32_t at_k = across.row + along_rows::row_add(group) + static_cast<uint32_t>(n % along_rows::together);
-        offset[n] = (row < this->rows ? row : 0) + at_k % Depth * static_cast<uint32_t>(this->k_stride);
+        offset[n] = ((row < this->rows ? row : 0) + at_k % Depth * static_cast<uint32_t>(this->k_stride)) * bytes;
       } else {
         const uint32_t row = down.row + along_k::row_add(n);
         const uint32_t at_k = (down.part + along_k::part_add(n)) * piece;
-        offset[n] = (row < this->rows ? row : this->rows - 1) * static_cast<uint32_t>(this->row_stride) + at_k % Depth;
+        offset[n] =
+            ((row < this->rows ? row : this->rows - 1) * static_cast<uint32_t>(this->row_stride) + at_k % Depth) *
+            bytes;
       }
     }
   }
@@ -117,7 +124,8 @@ struct held_copy : operand_steps<T, Rows, Depth, Threads> {
   CRK_FN void begin() {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
-      held[n] = load_pack<T, piece>(this->first + offset[n]);
+      const char *const from = reinterpret_cast<const char *>(this->first) + offset[n];
+      held[n] = load_pack<T, piece>(reinterpret_cast<const T *>(from));
     }
   }
 

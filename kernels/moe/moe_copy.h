@@ -10,8 +10,8 @@
 
 namespace crk {
 
-/* Copies `Rows` rows of x, wherever they are. `row(r)` returns the address of row r. The rows have k numbers, a
- * multiple of 8. If Direct is true, copies go straight to the tile. */
+/* Copies `Rows` rows of x. `input(r)` returns the number in x of row r of the tile. The rows of x are `stride` numbers
+ * apart, and have k of them, a multiple of 8. If Direct is true, copies go straight to the tile. */
 template <class T, int Rows, int Depth, int Threads, bool Direct>
 struct token_copy {
   using tile = typename square_core<T>::template tile<Rows, Depth, false>;
@@ -21,30 +21,47 @@ struct token_copy {
   static_assert(P::together == 1, "one row at a time");
   static_assert(!Direct || P::groups * P::parts % Threads == 0, "every thread has a piece each time");
   const P own;
-  const T *from[P::loads];
+  const T *first; /* row 0 of x, at the step */
+  uint32_t stride;
+  const uint32_t *table; /* if Direct is true: `input` of each row, in shared memory, because registers are few */
+  uint32_t inputs[Direct ? 1 : P::loads]; /* else `input` of this thread's pieces */
   pack<T, P::piece> held[Direct ? 1 : P::loads];
   bool is_aligned;
 
-  template <class Row>
-  CRK_FN token_copy(const T *x, const Row &row) : is_aligned(reinterpret_cast<uintptr_t>(x) % 16 == 0) {
-    CRK_UNROLL
-    for (int n = 0; n < P::loads; n++) {
-      from[n] = row((own.row + P::row_add(n)) % Rows) + (own.part + P::part_add(n)) * P::piece % Depth;
+  /* Holds a barrier if Direct is true. */
+  template <class Input>
+  CRK_FN token_copy(const T *x, uint32_t row_stride, const Input &input)
+      : first(x), stride(row_stride), is_aligned(reinterpret_cast<uintptr_t>(x) % 16 == 0) {
+    if constexpr (Direct) {
+      CRK_SHARED(uint32_t, rows, Rows);
+      for (uint32_t r = thread_index().x; r < Rows; r += Threads) {
+        rows[r] = input(r);
+      }
+      table = rows;
+      barrier();
+    } else {
+      CRK_UNROLL
+      for (int n = 0; n < P::loads; n++) {
+        inputs[n] = input((own.row + P::row_add(n)) % Rows);
+      }
     }
+  }
+  /* The offset in x of the row of piece n. */
+  CRK_FN uint64_t row_of(int n) const {
+    return static_cast<uint64_t>(Direct ? table[own.row + P::row_add(n)] : inputs[Direct ? 0 : n]) * stride;
+  }
+  CRK_FN const T *from(int n) const {
+    const uint32_t at = (own.part + P::part_add(n)) * P::piece;
+    return first + row_of(n) + (P::groups * P::parts % Threads == 0 ? at : at % Depth);
   }
 
   CRK_FN bool by_pieces() const { return !Direct || is_aligned; }
-  CRK_FN void advance(int steps = 1) {
-    CRK_UNROLL
-    for (int n = 0; n < P::loads; n++) {
-      from[n] += steps * Depth;
-    }
-  }
+  CRK_FN void advance(int steps = 1) { first += steps * Depth; }
 
   CRK_FN void begin() {
     CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {
-      held[n] = load_pack<T, P::piece>(from[n]);
+      held[n] = load_pack<T, P::piece>(from(n));
     }
   }
   CRK_FN void finish(uint32_t *room) const {
@@ -55,10 +72,11 @@ struct token_copy {
     }
   }
   CRK_FN void begin(uint32_t *room, bool wanted) const {
+    const copies mine(tile::address(room, own.row, own.part), first + own.part * P::piece);
     CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {
-      const copies mine(tile::address(room, own.row + P::row_add(n), own.part + P::part_add(n)), from[n]);
-      mine.begin16_or_zeros(0, 0, wanted);
+      mine.begin16_or_zeros(tile::distance(P::row_add(n), P::part_add(n)),
+                            (row_of(n) + P::part_add(n) * P::piece) * sizeof(T), wanted);
     }
   }
   CRK_FN void copy_some(uint32_t *room, uint64_t left) const {
@@ -66,7 +84,7 @@ struct token_copy {
     for (int n = 0; n < P::loads; n++) {
       typename P::pieces some[1] = {};
       if ((own.part + P::part_add(n)) * P::piece < left) {
-        some[0] = load_pack<T, P::piece>(from[n]);
+        some[0] = load_pack<T, P::piece>(from(n));
       }
       own.put(room, n, some);
     }
