@@ -36,8 +36,9 @@ enum {
 };
 
 /* Products of f16 and bf16 on matrix cores (matmul_cores.h): numbers along k per step. NVIDIA GPUs keep three or four
- * steps in dynamic shared memory, most of them under way. Long steps of small tiles have more bytes under way, and fewer
- * barriers. A step of other GPUs has at most 20 KiB of shared memory, so that a compute unit of CDNA has three blocks. */
+ * steps in dynamic shared memory, most of them under way. Long steps of small tiles have more bytes under way, and
+ * fewer barriers. A step of other GPUs has at most 20 KiB of shared memory, so that a compute unit of CDNA has three
+ * blocks. */
 #define CRK_MATMUL_DEPTH(is_cuda, rows, columns) \
   ((is_cuda) ? ((rows) + (columns) > 128 ? 64 : 128) : ((rows) + (columns) > 128 ? 32 : 64))
 /* `has_more`: a block may have CRK_MATMUL_MORE_BYTES of shared memory. The wide tile then has a fourth step there. */
