@@ -8,11 +8,10 @@ static const char where[] = "crk_matmul";
 
 typedef struct tile {
   uint32_t rows, columns;
-  uint32_t cuda_bytes[2]; /* of dynamic shared memory, for f16 and bf16 on NVIDIA GPUs; [1] where a block has more */
+  uint32_t cuda_bytes; /* of dynamic shared memory, for f16 and bf16 on NVIDIA GPUs */
 } tile_t;
 static const tile_t tiles[] = {
-#define XX(rows, columns, threads, m, n) \
-  {rows, columns, {CRK_MATMUL_CUDA_BYTES(rows, columns, 0), CRK_MATMUL_CUDA_BYTES(rows, columns, 1)}},
+#define XX(rows, columns, threads, m, n) {rows, columns, CRK_MATMUL_CUDA_BYTES(rows, columns)},
     CRK_MATMUL_WIDE_TILE(XX) CRK_MATMUL_LARGE_TILE(XX) CRK_MATMUL_TILES(XX)
 #undef XX
 };
@@ -192,10 +191,6 @@ static bool is_cuda_half(crk_device_t self, const problem_t *problem) {
   return self->driver->backend == CRK_BACKEND_CUDA && problem->element_bytes == 2;
 }
 
-static uint32_t shared_bytes_of(crk_device_t self, const tile_t *tile) {
-  return tile->cuda_bytes[self->context->info.shared_bytes >= CRK_MATMUL_MORE_BYTES ? 1 : 0];
-}
-
 /* Chooses THIN for few rows. Otherwise it chooses the largest tile of which there are at least three for four units. It
  * chooses a smaller tile if that one holds all rows or all columns of dst. */
 static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) {
@@ -204,8 +199,7 @@ static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) 
   if (m <= tiles[THIN].rows && n > tiles[SMALL].columns) {
     return THIN;
   }
-  const bool is_wide =
-      is_cuda_half(self, problem) && shared_bytes_of(self, &tiles[WIDE]) <= self->context->info.shared_bytes;
+  const bool is_wide = is_cuda_half(self, problem) && tiles[WIDE].cuda_bytes <= self->context->info.shared_bytes;
   uint32_t choice = problem->dtype == CRK_DTYPE_F64 ? LARGE + 1 : is_wide ? WIDE : LARGE;
   for (; choice < SMALL; choice++) {
     const tile_t *tile = &tiles[choice], *next = &tiles[choice + 1];
@@ -288,7 +282,7 @@ static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {
   if (tile->rows * tile->columns <= CRK_MATMUL_SPLIT_TILE) {
     choose_k_parts(self, problem, across * down * call->batch.numel);
   }
-  const uint32_t shared_bytes = is_cuda_half(self, problem) ? shared_bytes_of(self, tile) : 0;
+  const uint32_t shared_bytes = is_cuda_half(self, problem) ? tile->cuda_bytes : 0;
   return call->parts.size > 1 ? launch_matmul_parts(self, problem, function, across, down, shared_bytes)
                               : launch_matmul_blocks(self, function, problem, across, down, shared_bytes);
 }

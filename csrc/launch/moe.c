@@ -15,7 +15,7 @@ static const uint32_t tile_tokens[] = {
 static const struct {
   uint32_t rows, cuda_bytes; /* of weights; of dynamic shared memory on NVIDIA GPUs */
 } tiles[] = {
-#define XX(tokens, rows, threads, ...) {rows, CRK_MATMUL_CUDA_BYTES(tokens, rows, 0)},
+#define XX(tokens, rows, threads, ...) {rows, CRK_MATMUL_CUDA_BYTES(tokens, rows)},
     CRK_MOE_TILES(XX, )
 #undef XX
 };

@@ -35,17 +35,15 @@ enum {
   CRK_MATMUL_VEC_MOST_LOG2 = 8 /* log2 of the most threads per row of the matrix: a whole block */
 };
 
-/* Products of f16 and bf16 on matrix cores (matmul_cores.h): numbers along k per step. NVIDIA GPUs keep three or four
- * steps in dynamic shared memory, most of them under way. Long steps of small tiles have more bytes under way, and
- * fewer barriers. A step of other GPUs has at most 20 KiB of shared memory, so that a compute unit of CDNA has three
- * blocks. */
+/* Products of f16 and bf16 on matrix cores (matmul_cores.h): numbers along k per step. NVIDIA GPUs keep
+ * CRK_MATMUL_CUDA_SLOTS steps in dynamic shared memory, most of them under way. Long steps of small tiles have more
+ * bytes under way, and fewer barriers. A step of other GPUs has at most 20 KiB of shared memory, so that a compute unit
+ * of CDNA has three blocks. */
 #define CRK_MATMUL_DEPTH(is_cuda, rows, columns) \
   ((is_cuda) ? ((rows) + (columns) > 128 ? 64 : 128) : ((rows) + (columns) > 128 ? 32 : 64))
-/* `has_more`: a block may have CRK_MATMUL_MORE_BYTES of shared memory. The wide tile then has a fourth step there. */
-#define CRK_MATMUL_MORE_BYTES                          (192 * 1024)
-#define CRK_MATMUL_CUDA_SLOTS(rows, columns, has_more) ((has_more) && (rows) + (columns) > 256 ? 4 : 3)
-#define CRK_MATMUL_CUDA_BYTES(rows, columns, has_more) \
-  (CRK_MATMUL_CUDA_SLOTS(rows, columns, has_more) * ((rows) + (columns)) * CRK_MATMUL_DEPTH(1, rows, columns) * 2)
+#define CRK_MATMUL_CUDA_SLOTS 3
+#define CRK_MATMUL_CUDA_BYTES(rows, columns) \
+  (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_MATMUL_DEPTH(1, rows, columns) * 2)
 
 /* How a block reads an operand from global memory. */
 enum {

@@ -21,9 +21,8 @@
 
 /* Numbers along k per step, on NVIDIA GPUs; others take CRK_MATMUL_DEPTH. With 64, four blocks of the smallest tile fit
  * on a multiprocessor. */
-#define CRK_CONV_CUDA_DEPTH 64
-#define CRK_CONV_CUDA_BYTES(rows, columns) \
-  (CRK_MATMUL_CUDA_SLOTS(rows, columns, 0) * ((rows) + (columns)) * CRK_CONV_CUDA_DEPTH * 2)
+#define CRK_CONV_CUDA_DEPTH                64
+#define CRK_CONV_CUDA_BYTES(rows, columns) (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_CONV_CUDA_DEPTH * 2)
 
 enum {
   CRK_CONV_PIECE = 8, /* channels in 16 bytes */

@@ -43,7 +43,7 @@ struct product_shape {
   /* Without matrix cores a tile in shared memory may hold floats. */
   static constexpr int depth =
       has_cores || on_host ? CRK_MATMUL_DEPTH(is_direct, Rows, Columns) * 2 / static_cast<int>(sizeof(T)) : 32;
-  static constexpr int slots = is_direct ? CRK_MATMUL_CUDA_SLOTS(Rows, Columns, CRK_MORE_SHARED) : 1;
+  static constexpr int slots = is_direct ? CRK_MATMUL_CUDA_SLOTS : 1;
 };
 
 /* The words of a step in shared memory. A tile's size is the same for both orders of an operand. */
@@ -114,35 +114,6 @@ struct product_team {
       operands some;
       some.load(*this, left_room, right_room, step);
       multiply(some);
-    }
-  }
-
-  /* Whether store_eights can store sums as D. */
-  template <class D>
-  static constexpr bool has_eights = S::is_direct && sizeof(D) == 2 && S::wide % 2 == 0;
-
-  /* Calls store(row, column, values) for the sums of the team, rounded to D: `values` are 8 neighbours along the tile's
-   * columns. All lanes of a team must call it. */
-  template <class D, class Store>
-  CRK_FN void store_eights(const Store &store_some) const {
-    CRK_UNROLL
-    for (int i = 0; i < S::tall; i++) {
-      CRK_UNROLL
-      for (int r = 0; r < rows; r++) {
-        const uint32_t row = first_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r));
-        CRK_UNROLL
-        for (int n = 0; n < S::wide; n += 2) {
-          pack<uint32_t, 4> words;
-          CRK_UNROLL
-          for (int j = 0; j < 4; j++) {
-            const total(&from)[columns] = sum[i][n + j / 2][r];
-            const pack<D, 2> both = {convert<D>(from[j % 2 * 2]), convert<D>(from[j % 2 * 2 + 1])};
-            words.v[j] = bit_cast<uint32_t>(both);
-          }
-          core::exchange_words(words.v);
-          store_some(row, first_column + static_cast<uint32_t>(n * span) + lane() % 4 * 8, bit_cast<pack<D, 8>>(words));
-        }
-      }
     }
   }
 
@@ -284,16 +255,6 @@ CRK_FN void add_products(product_team<S, Left, Right> &team, Left &left, Right &
 template <class D, class Team>
 CRK_FN void store_sums(const crk_matmul_t &call, const matmul_place &place, const Team &team, D *dst) {
   const bool by_vectors = call.by_vectors != 0;
-  if constexpr (Team::template has_eights<D>) {
-    if (by_vectors) {
-      team.template store_eights<D>([&](uint32_t row, uint32_t column, const pack<D, 8> &values) {
-        if (row < place.rows && column < place.columns) {
-          store_pack(dst + row * call.row_stride + column, values);
-        }
-      });
-      return;
-    }
-  }
   team.store([&](uint32_t row, uint32_t column, const auto &sums) {
     constexpr int count = static_cast<int>(sizeof(sums.v) / sizeof(sums.v[0]));
     if (row < place.rows) {

@@ -53,11 +53,10 @@
 
 /* constexpr bool on_host: true where the CPU runs the kernel. */
 
-/* Features. CRK_LARGE_SHARED and CRK_MORE_SHARED are 0 or 1. Each of the others is defined if the platform has the feature;
+/* Features. CRK_LARGE_SHARED is 0 or 1. Each of the others is defined if the platform has the feature;
  * platform/maths.h declares the feature's functions.
  *
  *   CRK_LARGE_SHARED   shared memory has room for the wide tiles of kernels/quantized_mat.hip
- *   CRK_MORE_SHARED    a block may have CRK_MATMUL_MORE_BYTES of shared memory
  *   CRK_HAS_F16        arithmetic of f16
  *   CRK_HAS_BF16       arithmetic of bf16
  *   CRK_HAS_DOT2_F16   sums of two products of f16

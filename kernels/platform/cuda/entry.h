@@ -16,12 +16,6 @@
 #define CRK_ND_ARGUMENT(nd) (nd)
 
 #define CRK_LARGE_SHARED 1
-/* A block of sm_90 to sm_110 has up to 227 KiB, of other architectures 99 or 163 KiB. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
-#define CRK_MORE_SHARED 1
-#else
-#define CRK_MORE_SHARED 0
-#endif
 #define CRK_HAS_F16      1
 #define CRK_HAS_BF16     1
 #define CRK_HAS_CUDA_EXP 1

@@ -122,24 +122,6 @@ struct half_core {
     }
   };
 
-  /* Word j of lane i of four lanes that have the same row becomes word i of lane j. So the pairs of neighbours that the
-   * lanes have of four times 8 columns become 8 neighbours per lane. */
-  CRK_FN static void exchange_words(uint32_t (&words)[4]) {
-    const bool odd = lane() % 2 != 0, upper = lane() % 4 >= 2;
-    CRK_UNROLL
-    for (int j = 0; j < 4; j += 2) {
-      const uint32_t other = exchange_xor<1>(odd ? words[j] : words[j + 1]);
-      words[j] = odd ? other : words[j];
-      words[j + 1] = odd ? words[j + 1] : other;
-    }
-    CRK_UNROLL
-    for (int j = 0; j < 2; j++) {
-      const uint32_t other = exchange_xor<2>(upper ? words[j] : words[j + 2]);
-      words[j] = upper ? other : words[j];
-      words[j + 2] = upper ? words[j + 2] : other;
-    }
-  }
-
   CRK_FN static void multiply(const left &a, const right &b, float (&sum)[rows][columns]) {
     CRK_UNROLL
     for (int n = 0; n < 2; n++) {

@@ -28,7 +28,6 @@
 #define CRK_MODULE(stem)
 
 #define CRK_LARGE_SHARED 0
-#define CRK_MORE_SHARED  0
 #define CRK_HAS_F16      1
 #define CRK_HAS_SILU     1
 #if CRK_ARCH_DOT2 != CRK_DOT2_NONE

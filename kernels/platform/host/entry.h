@@ -41,7 +41,6 @@
 #define CRK_ND_ARGUMENT(nd) (nd)
 
 #define CRK_LARGE_SHARED 0
-#define CRK_MORE_SHARED  0
 
 namespace crk {
 
