@@ -105,7 +105,7 @@ const QWEN3_ATTENTION: Change = (
         let on_cpu = x.device().is_cpu();
         if candle_nn::fused::has_attention(&q) {
             let scale = 1.0 / (self.head_dim as f64).sqrt();
-            let ctx = candle_nn::fused::attention(&q, &k, &v, attn_mask.is_some(), scale)?;
+            let ctx = candle_nn::fused::attention(&q, &k, &v, l > 1, scale)?;
             return ctx.transpose(1, 2)?.reshape((b, l, self.hidden_size))?.apply(&self.o_proj);
         }
 
