@@ -21,6 +21,8 @@ CRK_FN codes16 load_aligned16(const uint32_t *src) {
 CRK_FN void store_aligned16(uint32_t *dst, const codes16 &codes) {
   *static_cast<aligned_codes16 *>(static_cast<void *>(dst)) = {codes};
 }
+/* Stores to an address that is aligned to 4 bytes. */
+CRK_FN void store_words(uint32_t *dst, const codes16 &codes) { __builtin_memcpy(dst, &codes, sizeof(codes)); }
 
 /* Returns c plus the 16 products of the codes of a and b. b is signed. a is signed if Signed; else its codes are from 0
  * to below 2^code_bits (platform/platform.h). */
