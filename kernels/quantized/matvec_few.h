@@ -22,15 +22,21 @@ struct few_plan {
   using P = vec_plan<B, Columns>;
   static constexpr uint32_t groups = most_lanes / group_lanes;
   /* The most rows of a tile. A thread adds the sums of one row and column. */
-  static constexpr uint32_t rows = CRK_VEC_WAVES * group_lanes / Columns < 16 ? CRK_VEC_WAVES * group_lanes / Columns : 16;
-  /* Rows of which a wave has a chunk under way. With waves of 64 lanes, four columns leave room for five waves per SIMD
-   * unit. */
+  static constexpr uint32_t rows = 16;
+  static_assert(rows * Columns <= CRK_VEC_WAVES * group_lanes, "a thread for each sum");
+  /* Rows of which a wave has a chunk under way: about 2 KiB. With waves of 64 lanes, shared memory has room for five
+   * (four columns) or two waves per SIMD unit. */
   static constexpr uint32_t row_room = room_of(P::most_chunk / P::pieces * sizeof(B), 2),
-                            ahead = wide_waves ? (row_room <= 1280 ? 2 : 1) : 1 + 1450 / row_room;
+                            ahead = wide_waves ? (Columns == 8 && row_room <= 1280 ? 2 : 1) : 1 + 1450 / row_room;
   static constexpr uint32_t column_room = P::most_chunk * sizeof(block_q8_1);
-  static constexpr uint32_t wave_room = ahead * row_room > column_room ? ahead * row_room : column_room;
   static constexpr uint32_t row_steps = (row_room + 16 * P::least_lanes - 1) / (16 * P::least_lanes),
                             column_steps = (column_room + 16 * P::least_lanes - 1) / (16 * P::least_lanes);
+  /* With several rows, all lanes store in the last step of a row too, beyond its room. A condition on the lane would
+   * make the compiler wait for the loads of all rows where it uses the registers of the first one again. */
+  static constexpr bool runs_over = ahead > 1;
+  static constexpr uint32_t last_room = runs_over ? row_steps * 16 * P::least_lanes : row_room,
+                            rows_room = (ahead - 1) * row_room + last_room,
+                            wave_room = rows_room > column_room ? rows_room : column_room;
   /* The sums of a round: for each wave, column, row and group of 32 lanes. */
   static constexpr uint32_t column_sums = rows * groups, wave_sums = Columns * column_sums;
 };
@@ -156,6 +162,18 @@ struct few_feed {
       done += share.across * P::chunk(lanes) / P::pieces;
     }
   }
+  /* Copies the rows of a stage that begin() leaves out: two bytes at a time, and no byte outside. */
+  CRK_FN void copy_edges(uint32_t first, uint32_t now) {
+    CRK_NO_UNROLL
+    for (uint32_t r = 0; r < F::ahead; r++) {
+      const uint32_t its = first + r * share.down;
+      if (its < tile.count && tile.at_edge(its)) {
+        const unsigned char *from = tile.begin(its, now);
+        copy_halves(room + r * F::row_room + place_in_line(from), from, tile.part_bytes(now), lane(), wave_size());
+      }
+    }
+    wave_barrier();
+  }
   /* Brings the next stage to the room: the chunk from block `now` on, of the rows from `first` on. It stays there until
    * the next call. */
   CRK_FN void take(uint32_t first, uint32_t now) {
@@ -163,21 +181,19 @@ struct few_feed {
     wave_barrier(); /* the room is free */
     CRK_UNROLL
     for (uint32_t r = 0; r < F::ahead; r++) {
-      const uint32_t its = first + r * share.down;
       unsigned char *to = room + r * F::row_room;
       CRK_UNROLL
       for (uint32_t i = 0; i < F::row_steps; i++) {
         const uint32_t at = (i * lanes + lane()) * 16;
-        if ((i + 1) * lanes * 16 <= F::row_room || at < F::row_room) {
+        if (F::runs_over ? i * lanes * 16 < F::row_room : (i + 1) * lanes * 16 <= F::row_room || at < F::row_room) {
           store_aligned16(reinterpret_cast<uint32_t *>(to + at), bytes[r][i]);
         }
       }
-      if (its < tile.count && tile.at_edge(its)) { /* rare: two bytes at a time, and no byte outside */
-        const unsigned char *from = tile.begin(its, now);
-        copy_halves(to + place_in_line(from), from, tile.part_bytes(now), lane(), lanes);
-      }
+      wave_barrier(); /* the next row comes over the end of this one */
     }
-    wave_barrier();
+    if (tile.odd_first != tile.count || tile.odd_last != tile.count) {
+      copy_edges(first, now);
+    }
     begin();
   }
 };

@@ -17,6 +17,11 @@ CRK_FN uint32_t opaque(uint32_t x) {
 
 CRK_FN uint32_t settled(uint32_t x) { return opaque(x); }
 
+CRK_FN float select(bool condition, float a, float b) {
+  const uint32_t mask = 0u - static_cast<uint32_t>(condition), first = bit_cast<uint32_t>(a), second = bit_cast<uint32_t>(b);
+  return bit_cast<float>(second ^ ((first ^ second) & mask));
+}
+
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
 

@@ -18,6 +18,7 @@ namespace crk {
 
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
 CRK_FN uint32_t settled(uint32_t x) { return x; }
+CRK_FN float select(bool condition, float a, float b) { return condition ? a : b; }
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
 
