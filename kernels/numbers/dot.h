@@ -60,6 +60,16 @@ CRK_FN codes16 subtract(codes16 a) {
   return a;
 }
 
+/* 16 * (code - 8) for each code below 16, as a signed byte: inverting the highest bit subtracts. Codes that come from
+ * the upper halves of bytes are then not shifted at all. */
+CRK_FN codes16 sixteenfold_minus_8(codes16 a) {
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    a.v[i] = (a.v[i] << 4) ^ 0x80808080u;
+  }
+  return a;
+}
+
 /* `Count` bits of each byte, from bit `at` on. */
 template <int Count>
 CRK_FN codes16 bits_at(const codes16 &a, uint32_t at) {

@@ -193,8 +193,8 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
 /* For the launchers. A block makes one tile after the other and advances by the size of the grid. */
 template <class B, int Rows, int Columns>
 CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const crk_mmq_product_t &s) {
-  using products_type = tile_products<Rows, Columns, CRK_MMQ_THREADS, 16>;
   using T = tile<B, launched<B>, Rows, Columns>;
+  using products_type = tile_products<Rows, Columns, CRK_MMQ_THREADS, 16, T::parts>;
 #if CRK_LARGE_SHARED
   uint32_t *room = dynamic_shared<uint32_t>();
 #else
@@ -219,14 +219,16 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
             return y + (static_cast<uint64_t>(step / step_pieces) * s.columns + column) * CRK_MMQ_WORDS;
           },
           sum);
+      /* Made again, so that no place in dst is in registers while the tile is multiplied. */
+      const products_type places(is_wide<T> ? opaque(thread_index().x) : thread_index().x);
       const uint64_t at = column * s.dst_stride + row;
-      const uint32_t wanted = products.is_idle ? 0 : columns_left;
+      const uint32_t wanted = places.is_idle ? 0 : columns_left;
       if (s.dtype == 0) {
-        store_tile(products, sum, static_cast<float *>(dst) + at, s.dst_stride, rows_left, wanted);
+        store_tile(places, sum, static_cast<float *>(dst) + at, s.dst_stride, rows_left, wanted);
       } else if (s.dtype == 1) {
-        store_tile(products, sum, static_cast<f16 *>(dst) + at, s.dst_stride, rows_left, wanted);
+        store_tile(places, sum, static_cast<f16 *>(dst) + at, s.dst_stride, rows_left, wanted);
       } else {
-        store_tile(products, sum, static_cast<bf16 *>(dst) + at, s.dst_stride, rows_left, wanted);
+        store_tile(places, sum, static_cast<bf16 *>(dst) + at, s.dst_stride, rows_left, wanted);
       }
     }
   }

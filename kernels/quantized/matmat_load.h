@@ -11,21 +11,30 @@
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* Stores a piece in the tile: of row r, from half `first` of the step on. */
+/* Stores a piece in the tile: of row r + more, from half `first` of the step on. `more` is a multiple of 16 that the
+ * compiler knows, so it becomes a part of the instructions. */
 template <class Products, class B, class Terms, int Rows, int Columns>
-CRK_FN void put_piece(const tile<B, Terms, Rows, Columns> &t, const piece &w, uint32_t r, uint32_t first) {
+CRK_FN void put_piece(const tile<B, Terms, Rows, Columns> &t, const piece &w, uint32_t r, uint32_t more,
+                      uint32_t first) {
   using T = tile<B, Terms, Rows, Columns>;
   using Q = typename T::Q;
   constexpr int zero = static_cast<int>(Q::zero);
+  constexpr bool sixteenfold = Terms::subtracts_zero && zero == 8;
   CRK_UNROLL
   for (int h = 0; h < 2; h++) {
     const uint32_t half = first + h * Q::distance;
-    store_pack(t.weights + r * tile_stride + 4 * half, Terms::subtracts_zero ? subtract<zero>(w.code[h]) : w.code[h]);
+    codes16 code = w.code[h];
+    if constexpr (sixteenfold) {
+      code = sixteenfold_minus_8(code);
+    } else if constexpr (Terms::subtracts_zero) {
+      code = subtract<zero>(code);
+    }
+    store_pack(t.weights + (r * tile_stride + 4 * half) + more * tile_stride, code);
     if (T::parts == 2 || half % 2 == 0) {
       const uint32_t at = half * T::parts / 2 * T::pitch + Products::place(r);
-      t.scale[at] = scale_of<Terms>(w.whole_scale(h));
+      (t.scale + at)[more] = scale_of<Terms>(w.whole_scale(h)) * (sixteenfold ? 0.0625f : 1.0f);
       if (T::has_rest) {
-        t.minimum[at] = Q::has_minimum ? scale_of<Terms>(w.whole_minimum(h)) : -zero * w.whole_scale(h);
+        (t.minimum + at)[more] = Q::has_minimum ? scale_of<Terms>(w.whole_minimum(h)) : -zero * w.whole_scale(h);
       }
     }
   }
@@ -50,7 +59,7 @@ CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weight
   for (uint32_t row = thread_in_block() / step_pieces; row < Rows; row += next_row) {
     put_piece<Products>(
         t, Q::load(block_bytes{weights + within(row, rows) * stride + p / Q::pieces}, place_of_piece(p % Q::pieces)),
-        row, first_half<Q>(place));
+        row, 0, first_half<Q>(place));
   }
 }
 
@@ -130,11 +139,13 @@ struct pieces_ahead {
   }
   template <class T>
   CRK_FN void put(int n, const T &t, uint32_t step) const {
-    const uint32_t r = thread_index().x / step_pieces + n * next_row;
+    /* In a wide tile, a register for each address would be one too many. */
+    constexpr uint32_t apart = is_wide<T> ? next_row : 0;
+    const uint32_t more = n * apart, r = thread_index().x / step_pieces + n * (next_row - apart);
     if constexpr (on_host) {
-      put_piece<Products>(t, Q::load(block_bytes{block(n, step)}, part(step)), r, first_half<Q>(place));
+      put_piece<Products>(t, Q::load(block_bytes{block(n, step)}, part(step)), r, more, first_half<Q>(place));
     } else {
-      put_piece<Products>(t, Q::load(player{block(n, step), &bytes[n]}, part(step)), r, first_half<Q>(place));
+      put_piece<Products>(t, Q::load(player{block(n, step), &bytes[n]}, part(step)), r, more, first_half<Q>(place));
     }
   }
 };
@@ -154,14 +165,16 @@ struct blocks_ahead {
   CRK_FN void fetch(const uint32_t *blocks, uint32_t columns) {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
-      words[n] = load_pack<uint32_t, 4>(blocks + 4 * within(number(n), columns * packs));
+      const uint32_t at = 16 * within(number(n), columns * packs); /* bytes: 32 bits, added to a uniform address */
+      words[n] = load_pack<uint32_t, 4>(
+          reinterpret_cast<const uint32_t *>(reinterpret_cast<const unsigned char *>(blocks) + at));
     }
   }
   CRK_FN void put(uint32_t *to) const {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
       if (wanted(n)) {
-        store_pack(to + 4 * number(n), words[n]);
+        store_pack(to + 4 * thread_index().x + 4 * n * Threads, words[n]);
       }
     }
   }

@@ -122,6 +122,9 @@ CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Produ
   }
   CRK_UNROLL
   for (int i = 0; i < Products::height; i++) {
+    if (is_wide<T>) {
+      keep_order(); /* else the operands of all i would be loaded at once */
+    }
     const operand w = Products::template load<parts>(row_codes + products.next_row(i, 0) * tile_stride);
     pack<float, tall> scale[parts], minimum[parts];
     CRK_UNROLL

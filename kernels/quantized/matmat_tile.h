@@ -64,6 +64,11 @@ struct tile {
         minimum(scale + scales * pitch) {}
 };
 
+/* Whether a thread has 64 sums of a wide tile (CRK_MMQ_WIDE_TILES) and, without asynchronous copies, the next step too:
+ * then few registers are left. */
+template <class T, class Copies = async_copies>
+inline constexpr bool is_wide = T::rows * T::count > 128 * 64 && !Copies::present;
+
 template <class Terms>
 CRK_FN float scale_of(float x) {
   return Terms::narrow_scales ? static_cast<float>(f16(x)) : x;

@@ -34,7 +34,8 @@ struct few_plan {
   /* With several rows, all lanes store in the last step of a row too, beyond its room. A condition on the lane would
    * make the compiler wait for the loads of all rows where it uses the registers of the first one again. */
   static constexpr bool runs_over = ahead > 1;
-  static constexpr uint32_t last_room = runs_over ? row_steps * 16 * P::least_lanes : row_room,
+  static constexpr uint32_t whole_steps = (row_room + 16 * most_lanes - 1) / (16 * most_lanes) * (16 * most_lanes),
+                            last_room = runs_over ? whole_steps : row_room,
                             rows_room = (ahead - 1) * row_room + last_room,
                             wave_room = rows_room > column_room ? rows_room : column_room;
   /* The sums of a round: for each wave, column, row and group of 32 lanes. */
@@ -80,8 +81,8 @@ CRK_FN void load_few_columns(vec_activations<B, Columns> &x, const block_q8_1 *f
   }
   CRK_UNROLL
   for (uint32_t c = 0; c < Columns; c++) {
-    const unsigned char *column = uniform_pointer(
-        reinterpret_cast<const unsigned char *>(from + (c < columns ? c : columns - 1) * stride));
+    const unsigned char *column =
+        uniform_pointer(reinterpret_cast<const unsigned char *>(from + (c < columns ? c : columns - 1) * stride));
     CRK_UNROLL
     for (uint32_t i = 0; i < F::column_steps; i++) {
       loaded[c][i] = load_pack<uint32_t, 4>(reinterpret_cast<const uint32_t *>(column + at[i]));
@@ -245,7 +246,7 @@ template <class B, int Columns>
 CRK_FN void mul_mat_vec_few(const crk_vec_product_t &p) {
   using P = vec_plan<B, Columns>;
   using F = few_plan<B, Columns>;
-  CRK_SHARED(vec_bytes, shared, CRK_VEC_WAVES *F::wave_room / 16);
+  CRK_SHARED(vec_bytes, shared, CRK_VEC_WAVES * F::wave_room / 16);
   CRK_SHARED(float, sums, CRK_VEC_WAVES *F::wave_sums);
   const uint32_t lanes = wave_size(), chunk = P::chunk(lanes) / P::pieces;
   unsigned char *room = reinterpret_cast<unsigned char *>(shared) + wave_in_block() * F::wave_room;
