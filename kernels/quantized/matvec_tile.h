@@ -24,12 +24,13 @@ CRK_FN float sum_columns(const float (&sum)[Columns]) {
   if constexpr (Columns == 1) {
     return butterfly<2 * Mask>(sum[0], plus());
   } else {
-    const bool upper = (lane() & Mask) != 0;
+    const uint32_t upper = lane() / Mask & 1;
     float half[Columns / 2];
     CRK_UNROLL
     for (int c = 0; c < Columns / 2; c++) {
-      const float a = sum[c], b = sum[c + Columns / 2];
-      half[c] = select(upper, b, a) + exchange<Mask>(select(upper, a, b));
+      float mine = sum[c], other = sum[c + Columns / 2];
+      swap_if(upper, mine, other);
+      half[c] = mine + exchange<Mask>(other);
     }
     return sum_columns<Columns / 2, Mask / 2>(half);
   }

@@ -17,9 +17,10 @@ CRK_FN uint32_t opaque(uint32_t x) {
 
 CRK_FN uint32_t settled(uint32_t x) { return opaque(x); }
 
-CRK_FN float select(bool condition, float a, float b) {
-  const uint32_t mask = 0u - static_cast<uint32_t>(condition), first = bit_cast<uint32_t>(a), second = bit_cast<uint32_t>(b);
-  return bit_cast<float>(second ^ ((first ^ second) & mask));
+CRK_FN void swap_if(uint32_t bit, float &a, float &b) {
+  const uint32_t first = bit_cast<uint32_t>(a), second = bit_cast<uint32_t>(b), swap = (first ^ second) & (0u - bit);
+  a = bit_cast<float>(first ^ swap);
+  b = bit_cast<float>(second ^ swap);
 }
 
 CRK_FN float product(float a, float b) { return a * b; }
