@@ -29,9 +29,8 @@ CRK_MMQ_LAYOUTS(CRK_QUANTIZE_MMQ_FLOATS)
 #define CRK_MUL_MAT_FORMAT(format, type, layout, numbers) CRK_MMQ_TILES(CRK_MUL_MAT_TILES, type, numbers)
 CRK_MMQ_FORMATS(CRK_MUL_MAT_FORMAT)
 
-#if CRK_LARGE_SHARED
-#define CRK_MUL_MAT_WIDE_TILES(rows, columns, type)            CRK_MUL_MAT(CRK_COOPERATIVE, rows, columns, type)
-#define CRK_MUL_MAT_WIDE_FORMAT(format, type, layout, numbers) CRK_MMQ_WIDE_TILES(CRK_MUL_MAT_WIDE_TILES, type)
+#if CRK_HAS_WIDE_MMQ
+#define CRK_MUL_MAT_WIDE_FORMAT(format, type, layout, numbers) CRK_MMQ_WIDE_TILES(CRK_MUL_MAT_TILES, type, numbers)
 CRK_MMQ_FORMATS(CRK_MUL_MAT_WIDE_FORMAT)
 #endif
 

@@ -328,6 +328,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // A tile's sums are in registers, and its operands in shared memory.
     ("64 lanes", "quantized_mat", "", 1),
     ("", "quantized_mat", "_128x64_tiles", 4),
+    ("", "quantized_mat", "_128x128_tiles", 4),
     ("1024 registers", "quantized_mat", "_64x32_tiles", 7),
     // A thread's activations are in registers, and those of several columns also in shared memory. There are 2 KiB for
     // each of 32 waves. A step of q8_0, with one piece per lane, is 2176 bytes, and one of q6_K with the sums of two

@@ -3,7 +3,7 @@
 #include "launch/mmq.h"
 #include "launch/product.h"
 
-/* The kernels' tiles, the largest first. Only CUDA has the first WIDE_TILES of them. */
+/* The kernels' tiles, the largest first. See has_wide_tiles for the first WIDE_TILES of them. */
 typedef struct tile {
   uint32_t rows, columns;
 } tile_t;
@@ -19,12 +19,24 @@ static uint64_t count_tiles(const tile_t *tile, uint64_t rows, uint64_t columns)
   return crk_priv_ceil_div(rows, tile->rows) * crk_priv_ceil_div(columns, tile->columns);
 }
 
-/* Chooses the largest tile for which dst has at least one tile per two units. Chooses a smaller one if that also holds
- * all columns. */
+/* AMD GPUs with waves of 64 lanes have no kernels for wide tiles (CRK_HAS_WIDE_MMQ). */
+static bool has_wide_tiles(crk_device_t self) {
+  return self->driver->backend == CRK_BACKEND_CUDA || self->context->info.wave_size == 32;
+}
+
+/* The least number of tiles for which a tile size is used. On AMD GPUs a unit holds two or three blocks with wide tiles,
+ * and one block with a smaller tile is less work for it. */
+static uint64_t least_tiles(crk_device_t self, uint32_t choice) {
+  const uint64_t units = crk_priv_units(self);
+  return choice < WIDE_TILES && self->driver->backend == CRK_BACKEND_HIP ? units : units / 2;
+}
+
+/* Chooses the largest tile for which dst has at least that many tiles: mostly one per two units. Chooses a smaller one
+ * if that also holds all columns. */
 static uint32_t choose_mmq_tile(crk_device_t self, uint64_t rows, uint64_t columns) {
-  uint32_t choice = self->driver->backend == CRK_BACKEND_CUDA ? 0 : WIDE_TILES;
+  uint32_t choice = has_wide_tiles(self) ? 0 : WIDE_TILES;
   while (choice + 1 < TILES && (columns <= tiles[choice + 1].columns ||
-                                count_tiles(&tiles[choice], rows, columns) < crk_priv_units(self) / 2)) {
+                                count_tiles(&tiles[choice], rows, columns) < least_tiles(self, choice))) {
     choice++;
   }
   return choice;

@@ -28,7 +28,7 @@ enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_W
   XX(Q6_K, q6_K, D4, 8)
 
 /* XX(rows, columns, ...): the tiles of dst for which there are kernels, the largest first. A block of threads computes
- * one tile at a time. Only NVIDIA GPUs use wide tiles: a compute unit of most AMD GPUs has shared memory for one block
+ * one tile at a time. AMD GPUs with waves of 64 lanes use no wide tiles: a compute unit has shared memory for one block
  * with such a tile. */
 #define CRK_MMQ_WIDE_TILES(XX, ...) XX(128, 128, __VA_ARGS__)
 #define CRK_MMQ_TILES(XX, ...)      XX(128, 64, __VA_ARGS__) XX(64, 32, __VA_ARGS__) XX(64, 16, __VA_ARGS__)

@@ -21,6 +21,8 @@ CRK_FN codes16 load_aligned16(const uint32_t *src) {
 CRK_FN void store_aligned16(uint32_t *dst, const codes16 &codes) {
   *static_cast<aligned_codes16 *>(static_cast<void *>(dst)) = {codes};
 }
+/* Stores to an address that is aligned to 4 bytes. */
+CRK_FN void store_words(uint32_t *dst, const codes16 &codes) { __builtin_memcpy(dst, &codes, sizeof(codes)); }
 
 /* Returns c plus the 16 products of the codes of a and b. b is signed. a is signed if Signed; else its codes are from 0
  * to below 2^code_bits (platform/platform.h). */
@@ -54,6 +56,16 @@ CRK_FN codes16 subtract(codes16 a) {
     for (int i = 0; i < 4; i++) {
       a.v[i] = (a.v[i] + (0x80 - Zero) * each) ^ (0x80 * each);
     }
+  }
+  return a;
+}
+
+/* 16 * (code - 8) for each code below 16, as a signed byte: inverting the highest bit subtracts. Codes that come from
+ * the upper halves of bytes are then not shifted at all. */
+CRK_FN codes16 sixteenfold_minus_8(codes16 a) {
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    a.v[i] = (a.v[i] << 4) ^ 0x80808080u;
   }
   return a;
 }

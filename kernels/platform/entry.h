@@ -53,10 +53,11 @@
 
 /* constexpr bool on_host: true where the CPU runs the kernel. */
 
-/* Features. CRK_LARGE_SHARED is 0 or 1. Each of the others is defined if the platform has the feature;
+/* Features. The first two are 0 or 1. Each of the others is defined if the platform has the feature;
  * platform/maths.h declares the feature's functions.
  *
- *   CRK_LARGE_SHARED   shared memory has room for the wide tiles of kernels/quantized_mat.hip
+ *   CRK_LARGE_SHARED   shared memory has room for two steps of a wide tile
+ *   CRK_HAS_WIDE_MMQ   kernels/quantized_mat.hip has the wide tiles: two blocks or more find room for them
  *   CRK_HAS_F16        arithmetic of f16
  *   CRK_HAS_BF16       arithmetic of bf16
  *   CRK_HAS_DOT2_F16   sums of two products of f16

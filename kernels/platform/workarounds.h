@@ -44,6 +44,10 @@ CRK_FN void keep_order();
 template <class T>
 CRK_FN const T &reread(const T &argument);
 
+/* Swaps a and b if `bit` is 1, not 0; never a branch. nvcc would make a branch of a condition, with all that follows,
+ * such as exchanges between lanes, on both sides. */
+CRK_FN void swap_if(uint32_t bit, float &a, float &b);
+
 /* a * b. If a product is then rounded to f16, clang for AMD GPUs makes one instruction of both steps. That instruction
  * adds 0, which turns a product of -0 into +0. This function keeps the sign. */
 CRK_FN float product(float a, float b);

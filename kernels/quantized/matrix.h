@@ -70,13 +70,22 @@ struct dot_products {
 };
 
 #if CRK_MATRIX_CORES
+/* Waves of a block that have different rows. A wave's part of a large tile is wider than tall in squares if a lane has 8
+ * rows of a square: then scales take as many loads as codes do, and serve all columns of the wave. With two scales per
+ * row, a lane has too few registers for the codes of that many columns. */
+constexpr int waves_down(int rows, int columns, int waves, int parts) {
+  return columns == 16                                                                   ? waves
+         : matrix_core::tall == 8 && parts == 1 && rows * columns == 8 * waves * 16 * 16 ? rows / 32
+                                                                                         : waves * rows / columns / 4;
+}
+
 /* Products by matrix cores: each wave has a part of the tile, in squares of 16 x 16. If there are more waves than
  * squares, the last waves have none: so a sum is added in one order in tiles of all sizes. */
-template <int Rows, int Columns, int Threads>
+template <int Rows, int Columns, int Threads, int Parts>
 struct matrix_products {
   static constexpr int all_waves = Threads / static_cast<int>(wave_size()), squares = Rows / 16 * (Columns / 16),
                        waves = all_waves < squares ? all_waves : squares,
-                       down = Columns == 16 ? waves : waves * Rows / Columns / 4, across = waves / down;
+                       down = waves_down(Rows, Columns, waves, Parts), across = waves / down;
   enum {
     threads = Threads,
     tall = matrix_core::tall,
@@ -103,21 +112,21 @@ struct matrix_products {
   CRK_FN static constexpr uint32_t next_row(int i, int r) { return 16 * i + matrix_core::next_row(r); }
   CRK_FN static constexpr uint32_t next_column(int j, int c) { return 16 * j + matrix_core::next_column(c); }
   CRK_FN static constexpr uint32_t place(uint32_t row) { return row / 16 * 16 + matrix_core::place(row % 16); }
-  template <int Parts>
+  template <int>
   CRK_FN uint32_t row_word() const {
     return wave_row * tile_stride + matrix_core::row_word<Parts>(tile_stride);
   }
-  template <int Parts>
+  template <int>
   CRK_FN uint32_t column_word() const {
     return wave_column * tile_stride + matrix_core::column_word<Parts>(tile_stride);
   }
 
   using operand = matrix_core::operand;
-  template <int Parts>
+  template <int>
   CRK_FN static operand load(const uint32_t *codes) {
     return matrix_core::load<Parts>(codes);
   }
-  template <int Parts>
+  template <int>
   CRK_FN void multiply(const operand &w, const operand &x, int32_t (&sum)[Parts][tall][wide]) const {
     matrix_core::multiply<Parts>(w, x, start, sum);
   }
@@ -129,10 +138,10 @@ struct matrix_products {
   CRK_FN uint32_t fours_column(int n) const { return wave_column + matrix_core::fours_place(static_cast<uint32_t>(n)); }
 #endif
 };
-template <int Rows, int Columns, int Threads, int>
-using tile_products = matrix_products<Rows, Columns, Threads>;
+template <int Rows, int Columns, int Threads, int, int Parts>
+using tile_products = matrix_products<Rows, Columns, Threads, Parts>;
 #else
-template <int Rows, int Columns, int Threads, int Down>
+template <int Rows, int Columns, int Threads, int Down, int>
 using tile_products = dot_products<Rows, Columns, Threads, Down>;
 #endif
 

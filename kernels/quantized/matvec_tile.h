@@ -18,20 +18,19 @@
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* Sums each column over 32 lanes. Lane l returns the sum of column l % 32 / (32 / Columns). Lanes select with masks:
- * for a condition nvcc makes a branch with exchanges on both sides. */
+/* Sums each column over 32 lanes. Lane l returns the sum of column l % 32 / (32 / Columns). */
 template <int Columns, int Mask = group_lanes / 2>
 CRK_FN float sum_columns(const float (&sum)[Columns]) {
   if constexpr (Columns == 1) {
     return butterfly<2 * Mask>(sum[0], plus());
   } else {
-    const uint32_t upper = 0u - (lane() / Mask & 1);
+    const uint32_t upper = lane() / Mask & 1;
     float half[Columns / 2];
     CRK_UNROLL
     for (int c = 0; c < Columns / 2; c++) {
-      const uint32_t a = bit_cast<uint32_t>(sum[c]), b = bit_cast<uint32_t>(sum[c + Columns / 2]),
-                     swap = (a ^ b) & upper;
-      half[c] = bit_cast<float>(a ^ swap) + exchange<Mask>(bit_cast<float>(b ^ swap));
+      float mine = sum[c], other = sum[c + Columns / 2];
+      swap_if(upper, mine, other);
+      half[c] = mine + exchange<Mask>(other);
     }
     return sum_columns<Columns / 2, Mask / 2>(half);
   }

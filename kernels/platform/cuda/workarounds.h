@@ -17,6 +17,12 @@ CRK_FN uint32_t opaque(uint32_t x) {
 
 CRK_FN uint32_t settled(uint32_t x) { return opaque(x); }
 
+CRK_FN void swap_if(uint32_t bit, float &a, float &b) {
+  const uint32_t first = bit_cast<uint32_t>(a), second = bit_cast<uint32_t>(b), swap = (first ^ second) & (0u - bit);
+  a = bit_cast<float>(first ^ swap);
+  b = bit_cast<float>(second ^ swap);
+}
+
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
 

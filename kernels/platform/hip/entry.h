@@ -28,6 +28,7 @@
 #define CRK_MODULE(stem)
 
 #define CRK_LARGE_SHARED 0
+#define CRK_HAS_WIDE_MMQ (CRK_ARCH_LANES == 32)
 #define CRK_HAS_F16      1
 #define CRK_HAS_SILU     1
 #if CRK_ARCH_DOT2 != CRK_DOT2_NONE

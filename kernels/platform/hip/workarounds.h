@@ -53,6 +53,12 @@ CRK_FN const T &reread(const T &) {
   return *(const T *)at;
 }
 
+CRK_FN void swap_if(uint32_t bit, float &a, float &b) {
+  const float first = a;
+  a = bit != 0 ? b : first;
+  b = bit != 0 ? first : b;
+}
+
 CRK_FN float product(float a, float b) { return fma(a, b, bit_cast<float>(opaque(0x80000000u))); }
 CRK_FN double product(double a, double b) { return a * b; }
 

@@ -41,6 +41,7 @@
 #define CRK_ND_ARGUMENT(nd) (nd)
 
 #define CRK_LARGE_SHARED 0
+#define CRK_HAS_WIDE_MMQ 1
 
 namespace crk {
 

@@ -18,6 +18,12 @@ namespace crk {
 
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
 CRK_FN uint32_t settled(uint32_t x) { return x; }
+CRK_FN void swap_if(uint32_t bit, float &a, float &b) {
+  const float first = a;
+  a = bit != 0 ? b : first;
+  b = bit != 0 ? first : b;
+}
+
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
 
