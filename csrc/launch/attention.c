@@ -417,14 +417,17 @@ static uint64_t count_seen_keys(const problem_t *problem) {
   return has_limit ? crk_priv_least(problem->keys, (uint64_t)call->left + problem->queries) : problem->keys;
 }
 
+/* Who adds up the parts: the last block of each row to finish, or a second launch. */
+typedef enum adder { LAST_BLOCK, SECOND_LAUNCH } adder_t;
+
 /* What a call with several parts needs beside its own kernel; empty with one part. */
 typedef struct parts {
   void *scratch; /* the parts' sums */
-  crk_function_t combine;
+  crk_function_t combine; /* the kernel of the second launch; NULL without one */
 } parts_t;
 
 /* Cuts the keys into `count` parts. */
-static crk_status_t begin_parts(crk_device_t self, problem_t *problem, uint64_t count, parts_t *parts) {
+static crk_status_t begin_parts(crk_device_t self, problem_t *problem, uint64_t count, adder_t adder, parts_t *parts) {
   crk_attention_call_t *call = &problem->call;
   crk_priv_divisor_init(&call->parts, count, false);
   crk_priv_divisor_init(&call->kv_heads, problem->kv_heads, false);
@@ -432,21 +435,25 @@ static crk_status_t begin_parts(crk_device_t self, problem_t *problem, uint64_t 
   if (count == 1) {
     return CRK_OK;
   }
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT,
-                         &parts->combine, "attention_%s_combine", crk_dtype_name(problem->given.dtype)));
   const uint64_t rows = problem->sequences * problem->heads * problem->queries;
+  if (adder == LAST_BLOCK && rows <= CRK_TICKETS) {
+    CRK_TRY(crk_priv_tickets_get(self, &call->tickets));
+  } else {
+    CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT,
+                           &parts->combine, "attention_%s_combine", crk_dtype_name(problem->given.dtype)));
+  }
   CRK_TRY(crk_alloc(self, count * rows * (problem->dv + 2) * sizeof(float), &parts->scratch));
   call->sums = parts->scratch;
   call->weights = call->sums + count * rows * problem->dv;
   return CRK_OK;
 }
 
-/* Adds up the parts. `status` is that of the launches since begin_parts. */
+/* Adds up the parts, unless the last blocks do. `status` is that of the launches since begin_parts. */
 static crk_status_t end_parts(crk_device_t self, problem_t *problem, crk_status_t status, const parts_t *parts) {
   if (parts->scratch == NULL) {
     return status;
   }
-  if (status == CRK_OK) {
+  if (status == CRK_OK && parts->combine != NULL) {
     crk_priv_divisor_init(&problem->call.tiles, rows_per_kv_head(problem), false);
     status = launch_heads(self, parts->combine, problem, problem->queries, 0);
   }
@@ -498,7 +505,7 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
     crk_priv_divisor_init(&problem->call.all_heads, all_heads, false);
   }
   parts_t parts;
-  CRK_TRY(begin_parts(self, problem, count, &parts));
+  CRK_TRY(begin_parts(self, problem, count, SECOND_LAUNCH, &parts));
   return end_parts(self, problem, launch_heads(self, function, problem, tiles * count, shared_bytes), &parts);
 }
 
@@ -523,7 +530,8 @@ static uint64_t choose_parts(crk_device_t self, const problem_t *problem) {
   return crk_priv_greatest(parts, 1);
 }
 
-/* Launches a block per part of the keys, kv head and sequence. */
+/* Launches a block per part of the keys, kv head and sequence. With several parts there are at most as many blocks as
+ * units, so one launch has all parts of a row, as LAST_BLOCK needs. */
 static crk_status_t launch_parts(crk_device_t self, crk_function_t split, problem_t *problem) {
   crk_attention_call_t *call = &problem->call;
   const uint64_t passes = crk_priv_ceil_div(rows_per_kv_head(problem), CRK_ATTENTION_SPLIT_ROWS);
@@ -548,7 +556,8 @@ static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
                          "attention_%s_%u_split%s", crk_dtype_name(problem->given.dtype), (unsigned)widths[width].width,
                          problem->is_general ? "_general" : ""));
   parts_t parts;
-  CRK_TRY(begin_parts(self, problem, choose_parts(self, problem), &parts));
+  CRK_TRY(begin_parts(self, problem, choose_parts(self, problem), problem->is_general ? SECOND_LAUNCH : LAST_BLOCK,
+                      &parts));
   return end_parts(self, problem, launch_parts(self, split, problem), &parts);
 }
 

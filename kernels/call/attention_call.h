@@ -79,10 +79,13 @@ typedef struct crk_attention_call {
   /* The keys of a sequence are cut into `parts` parts. A part is a range of keys in attention_tile.h. In
    * attention_split.h it has every so-manieth tile of keys. With several parts, each part of a row leaves dv sums, a
    * base and a sum of weights in scratch memory. These are numbered by sequence, kv head, row and part.
-   * attention_combine.h adds the parts up; there `tiles` has the number of rows per kv head. */
+   * attention_combine.h adds the parts up; in a second launch, `tiles` has the number of rows per kv head. */
   crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */
   float *sums; /* scratch memory; NULL with one part */
   float *weights; /* scratch memory: a base and a sum each; NULL with one part */
+  /* Counters, one per row, for last_of_blocks (platform/threads.h). NULL with one part, and where a second launch adds
+   * the parts up. */
+  uint32_t *tickets;
 } crk_attention_call_t;
 
 #endif
