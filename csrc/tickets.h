@@ -1,5 +1,5 @@
 /* tickets.h: counters in device memory. The blocks of a launch count themselves there, so that the last one to finish
- * can go on with what all of them have made (last_of_blocks in kernels/platform/threads.h).
+ * can go on with what all of them have made (last_of_blocks in kernels/platform/blocks.h).
  *
  * All counters are 0 between launches, because that last block sets its counter back. So a graph needs no node that
  * clears them. Each handle has counters of its own: launches of one stream run one after another, and launches of

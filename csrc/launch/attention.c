@@ -463,7 +463,10 @@ static crk_status_t end_parts(crk_device_t self, problem_t *problem, crk_status_
 
 /* ---- many queries */
 
-enum { TILE_PART_KEYS = 256 /* the fewest keys of a part */ };
+enum {
+  TILE_PART_KEYS = 256, /* the fewest keys of a part */
+  RUN_SHARE = 4 /* a run has at most this part of the device's units as heads */
+};
 
 /* The number of parts of the keys. More than one only where few queries see many keys, as behind a long cache: a prompt
  * takes no scratch memory. */
@@ -474,6 +477,21 @@ static uint64_t choose_tile_parts(crk_device_t self, const problem_t *problem, u
   }
   const uint64_t parts = crk_priv_least(crk_priv_units(self) * 2 / blocks, keys / TILE_PART_KEYS);
   return crk_priv_greatest(parts, 1);
+}
+
+/* The heads whose tiles take turns. In a causal call, later tiles see more keys. If the tiles of a head followed each
+ * other, the last heads' longest ones would begin when the other units have nothing left to do. In runs, the blocks that
+ * a device holds at once still have several tiles of each head, which share its keys in the cache. */
+static uint64_t choose_run(crk_device_t self, const problem_t *problem) {
+  const uint64_t all_heads = problem->heads * problem->sequences;
+  if (problem->call.right == UINT32_MAX) {
+    return 1;
+  }
+  uint64_t run = crk_priv_least(crk_priv_greatest(crk_priv_units(self) / RUN_SHARE, 1), all_heads);
+  while (all_heads % run != 0) {
+    run--;
+  }
+  return run;
 }
 
 /* A block per tile of queries of a head. Where there would be at most one per unit of the device, tiles are small. */
@@ -495,7 +513,7 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
       CRK_MODULE_ATTENTION, &function, "attention_%s_%u_tiles%s%s", crk_dtype_name(problem->given.dtype),
       (unsigned)widths[width].width, is_small ? "64" : "", problem->is_general ? "_general" : ""));
   const uint64_t tiles = crk_priv_ceil_div(problem->queries, rows);
-  uint64_t count = 1;
+  uint64_t count = 1, run = 1;
   crk_priv_divisor_init(&problem->call.tiles, tiles, false);
   if (tiles <= units / all_heads) {
     count = choose_tile_parts(self, problem, tiles * all_heads);
@@ -503,7 +521,10 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
              crk_priv_held_blocks(self, function, function->signature.max_threads, shared_bytes, 2) / all_heads) {
     problem->call.paired_units = (uint32_t)units;
     crk_priv_divisor_init(&problem->call.all_heads, all_heads, false);
+  } else {
+    run = choose_run(self, problem);
   }
+  crk_priv_divisor_init(&problem->call.run, run, false);
   parts_t parts;
   CRK_TRY(begin_parts(self, problem, count, SECOND_LAUNCH, &parts));
   return end_parts(self, problem, launch_heads(self, function, problem, tiles * count, shared_bytes), &parts);
@@ -516,7 +537,8 @@ enum {
   SPLIT_BLOCK_ROWS = 8, /* rows of a block, about */
   SPLIT_LEAST_KEYS = 64, /* per part */
   SPLIT_ROW_KEYS = 128, /* per part and row on AMD GPUs, up to SPLIT_MOST_ROW_KEYS: else sums are much of the memory */
-  SPLIT_MOST_ROW_KEYS = 512
+  SPLIT_MOST_ROW_KEYS = 512,
+  LAST_BLOCK_PARTS = 64 /* of all rows of a block */
 };
 
 /* The number of parts of the keys that gives each unit of the device a block, about. */
@@ -549,6 +571,13 @@ static crk_status_t launch_parts(crk_device_t self, crk_function_t split, proble
   return CRK_OK;
 }
 
+/* The last block of a row reads all its parts alone. Many parts, and parts of many rows, are for a second launch, which
+ * has a block per row. So are general calls: their kernels are long enough. */
+static adder_t choose_adder(const problem_t *problem, uint64_t parts) {
+  const uint64_t rows = crk_priv_least(rows_per_kv_head(problem), SPLIT_BLOCK_ROWS);
+  return problem->is_general || rows * parts > LAST_BLOCK_PARTS ? SECOND_LAUNCH : LAST_BLOCK;
+}
+
 static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
   crk_function_t split;
@@ -556,8 +585,8 @@ static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
                          "attention_%s_%u_split%s", crk_dtype_name(problem->given.dtype), (unsigned)widths[width].width,
                          problem->is_general ? "_general" : ""));
   parts_t parts;
-  CRK_TRY(begin_parts(self, problem, choose_parts(self, problem), problem->is_general ? SECOND_LAUNCH : LAST_BLOCK,
-                      &parts));
+  const uint64_t count = choose_parts(self, problem);
+  CRK_TRY(begin_parts(self, problem, count, choose_adder(problem, count), &parts));
   return end_parts(self, problem, launch_parts(self, split, problem), &parts);
 }
 

@@ -8,9 +8,6 @@
 namespace crk {
 namespace {
 
-/* Parts whose loads are under way at once. */
-inline constexpr int combine_parts = 8;
-
 /* Adds N parts of a row, from `part` on in steps of `step`. Parts beyond the last one are left out. */
 template <int N>
 CRK_FN void add_parts(split_sums &to, const float *weights, const float *sums, uint32_t dv, uint32_t part,
@@ -63,9 +60,16 @@ CRK_FN void combine_rows(const crk_attention_call_t &call, const split_work &wor
     if (has_sums) {
       const uint64_t at = scratch_row(call, work.sequence, work.kv_head, row);
       const float *const weights = call.weights + 2 * at, *const sums = call.sums + at * call.dv + number;
+      uint32_t part = group;
+      if constexpr (Columns == 0) { /* too much code for other kernels */
+        CRK_NO_UNROLL
+        for (; parts > part + 4 * groups; part += 8 * groups) {
+          add_parts<8>(sum, weights, sums, call.dv, part, groups, parts);
+        }
+      }
       CRK_NO_UNROLL
-      for (uint32_t part = group; part < parts; part += combine_parts * groups) {
-        add_parts<combine_parts>(sum, weights, sums, call.dv, part, groups, parts);
+      for (; part < parts; part += 4 * groups) {
+        add_parts<4>(sum, weights, sums, call.dv, part, groups, parts);
       }
     }
     if (groups > 1) { /* then all rows are done at once */

@@ -12,6 +12,7 @@
 #define CRK_ATTENTION_SPLIT_H
 
 #include "attention/attention_scores.h"
+#include "platform/blocks.h"
 
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */

@@ -28,7 +28,7 @@
 /* The same for f16 and bf16 on NVIDIA GPUs, which have half the threads: rows of a block, keys per step, and bytes of
  * dynamic shared memory. Other kernels take no dynamic shared memory. */
 #define CRK_ATTENTION_CUDA_ROWS(width, rows) ((width) <= 128 ? (rows) : (rows) / 2)
-#define CRK_ATTENTION_CUDA_KEYS(width)       ((width) <= 64 ? 128 : (width) <= 256 ? 64 : 32)
+#define CRK_ATTENTION_CUDA_KEYS(width)       ((width) <= 64 ? 128 : (width) <= 96 ? 96 : (width) <= 256 ? 64 : 32)
 #define CRK_ATTENTION_CUDA_BYTES(width, rows) \
   ((CRK_ATTENTION_CUDA_ROWS(width, rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * (width) * 2)
 /* Decoding: the fewest rows that a block of attention_split.h computes, and the threads of a block that adds up the
@@ -66,6 +66,7 @@ typedef struct crk_attention_call {
   crk_divisor_t block; /* narrow: keys per block of the cache; 1 without a block table */
   crk_divisor_t tiles, heads, group; /* narrow: tiles per head; heads; heads per kv head */
   crk_divisor_t all_heads; /* narrow: heads of all sequences */
+  crk_divisor_t run; /* narrow: heads of a run (attention_tile.h), a divisor of all_heads */
   uint64_t first_block; /* number of this launch's first block: a large call takes several launches */
   uint32_t queries, keys; /* per sequence; with starts, the most of any sequence */
   uint32_t d, dv;
@@ -83,7 +84,7 @@ typedef struct crk_attention_call {
   crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */
   float *sums; /* scratch memory; NULL with one part */
   float *weights; /* scratch memory: a base and a sum each; NULL with one part */
-  /* Counters, one per row, for last_of_blocks (platform/threads.h). NULL with one part, and where a second launch adds
+  /* Counters, one per row, for last_of_blocks (platform/blocks.h). NULL with one part, and where a second launch adds
    * the parts up. */
   uint32_t *tickets;
 } crk_attention_call_t;

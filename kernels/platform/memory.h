@@ -86,16 +86,6 @@ CRK_FN T atomic_cas(T *address, T expected, T desired);
 /* Stores a value for the host, at `p` in host memory that the device reaches. */
 CRK_FN void publish(uint64_t *p, uint64_t value);
 
-/* ---- From block to block of one launch (last_of_blocks of platform/threads.h) ---- */
-
-/* Stores V numbers, an even count, for another block of the launch. `dst` is aligned to the pack, as in store_pack. */
-template <int V>
-CRK_FN void store_passed(float *dst, const pack<float, V> &values);
-
-/* Loads what another block stored by store_passed. */
-template <int V>
-CRK_FN pack<float, V> load_passed(const float *src);
-
 /* ---- Asynchronous copies ---- */
 
 /* struct async_copies: copies from global to shared memory that need no registers.

@@ -94,11 +94,6 @@ CRK_FN bool all(bool predicate);
  * of CRK_LAUNCHED_THREADS. `ticket` is in global memory; it is 0 before the launch and again after it. */
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads);
 
-/* True in all threads of the last block to come here, of `blocks` blocks of the launch. The block may then load
- * (load_passed) what all these blocks stored (store_passed) before they came. Only for cooperative kernels; all threads
- * of the block come. `ticket` as above. */
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks);
-
 }  // namespace crk
 
 #endif

@@ -213,16 +213,6 @@ CRK_FN T atomic_min(T *address, T value) {
   using A = atomic_type<T>;
   return static_cast<T>(atomicMin(reinterpret_cast<A *>(address), static_cast<A>(value)));
 }
-/* Loads from the L2 cache: the L1 cache of this unit may be older than another block's stores. */
-template <int V>
-CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
-  store_pack<float, V>(dst, values);
-}
-template <int V>
-CRK_FN pack<float, V> load_passed(const float *src) {
-  using words = words_of<V * sizeof(float)>;
-  return bit_cast<pack<float, V>>(__ldcg(reinterpret_cast<const words *>(src)));
-}
 CRK_FN void publish(uint64_t *p, uint64_t value) { *reinterpret_cast<volatile uint64_t *>(p) = value; }
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {

@@ -85,22 +85,6 @@ CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   return true;
 }
 
-/* The barriers carry the order of the first thread's fences to the other threads of its block. */
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks) {
-  __shared__ uint32_t before;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    before = atomicAdd(ticket, 1u);
-    if (before + 1 == blocks) {
-      *ticket = 0;
-    }
-    __threadfence();
-  }
-  __syncthreads();
-  return before + 1 == blocks;
-}
-
 }  // namespace crk
 
 /* Needs thread_index and block_index. */

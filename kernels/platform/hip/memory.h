@@ -130,30 +130,6 @@ template <class T>
 CRK_FN T atomic_min(T *address, T value) {
   return __hip_atomic_fetch_min(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
-/* Atomic accesses go past the caches that only some units of the GPU share: the L0 and L1 caches, and on MI300 the L2
- * caches, of which there are several. So nothing needs to be written back or invalidated for them. */
-template <int V>
-CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
-  CRK_UNROLL
-  for (int i = 0; i < V; i += 2) {
-    __hip_atomic_store(reinterpret_cast<uint64_t *>(dst + i),
-                       bit_cast<uint64_t>(pack<float, 2>{{values.v[i], values.v[i + 1]}}), __ATOMIC_RELAXED,
-                       __HIP_MEMORY_SCOPE_AGENT);
-  }
-}
-template <int V>
-CRK_FN pack<float, V> load_passed(const float *src) {
-  pack<float, V> values;
-  CRK_UNROLL
-  for (int i = 0; i < V; i += 2) {
-    const uint64_t bits =
-        __hip_atomic_load(reinterpret_cast<const uint64_t *>(src + i), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-    const pack<float, 2> two = bit_cast<pack<float, 2>>(bits);
-    values.v[i] = two.v[0];
-    values.v[i + 1] = two.v[1];
-  }
-  return values;
-}
 CRK_FN void publish(uint64_t *p, uint64_t value) {
   __hip_atomic_store(p, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }

@@ -192,32 +192,6 @@ CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   return true;
 }
 
-/* Waits until the stores of this wave are done, as far as other units see them. On GCN and CDNA a release fence would
- * also write an L2 cache of MI300 back, which atomic stores (store_passed) have no need of. There vmcnt counts stores
- * too. Elsewhere the fence is only a wait. */
-CRK_FN void wait_for_stores() {
-#if CRK_ARCH_LANES == 64
-  __asm__ volatile("s_waitcnt vmcnt(0)" : : : "memory");
-#else
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
-#endif
-}
-
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks) {
-  CRK_SHARED(uint32_t, came_before, 1);
-  wait_for_stores();
-  barrier();
-  if (thread_index().x == 0) {
-    const uint32_t before = atomic_add(ticket, 1u);
-    if (before + 1 == blocks) {
-      __hip_atomic_store(ticket, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-    }
-    came_before[0] = before;
-  }
-  barrier();
-  return uniform(came_before[0]) + 1 == blocks;
-}
-
 }  // namespace crk
 
 /* Needs thread_index and block_index. */

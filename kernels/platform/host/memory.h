@@ -96,14 +96,6 @@ template <class T>
 CRK_FN T atomic_min(T *address, T value) {
   return host::atomic_update(address, [value](T old) -> T { return old < value ? old : value; });
 }
-template <int V>
-CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
-  store_pack<float, V>(dst, values);
-}
-template <int V>
-CRK_FN pack<float, V> load_passed(const float *src) {
-  return load_pack<float, V>(src);
-}
 CRK_FN void publish(uint64_t *p, uint64_t value) { __atomic_store_n(p, value, __ATOMIC_RELAXED); }
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {

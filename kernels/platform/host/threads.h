@@ -112,19 +112,6 @@ CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t) {
   return true;
 }
 
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks) {
-  CRK_SHARED(uint32_t, came_before, 1);
-  barrier();
-  if (thread_index().x == 0) {
-    came_before[0] = __atomic_fetch_add(ticket, 1, __ATOMIC_ACQ_REL);
-    if (came_before[0] + 1 == blocks) {
-      __atomic_store_n(ticket, 0, __ATOMIC_RELAXED);
-    }
-  }
-  barrier();
-  return came_before[0] + 1 == blocks;
-}
-
 }  // namespace crk
 
 #endif
