@@ -520,7 +520,7 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   } else if (tiles <=
              crk_priv_held_blocks(self, function, function->signature.max_threads, shared_bytes, 2) / all_heads) {
     problem->call.paired_units = (uint32_t)units;
-    crk_priv_divisor_init(&problem->call.all_heads, all_heads, false);
+    run = all_heads;
   } else {
     run = choose_run(self, problem);
   }

@@ -328,15 +328,12 @@ struct tile_place {
   CRK_FN explicit tile_place(const crk_attention_call_t &call) {
     uint32_t number = static_cast<uint32_t>(call.first_block + block_index().x);
     part = take_coordinate(number, call.parts);
-    const uint32_t units = call.paired_units, tiles = static_cast<uint32_t>(call.tiles.size);
-    if (units != 0) {
-      const uint32_t blocks = tiles * static_cast<uint32_t>(call.all_heads.size);
-      uint32_t rank = number < units ? number : blocks - 1 - (number - units);
-      const uint32_t of_all = take_coordinate(rank, call.all_heads);
-      number = of_all * tiles + rank;
+    const uint32_t units = call.paired_units;
+    if (units != 0 && number >= units) {
+      number = static_cast<uint32_t>(call.tiles.size * call.run.size) - 1 - (number - units);
     }
     const uint32_t of_run = take_coordinate(number, call.run);
-    tile = tiles - 1 - take_coordinate(number, call.tiles);
+    tile = static_cast<uint32_t>(call.tiles.size) - 1 - take_coordinate(number, call.tiles);
     number = number * static_cast<uint32_t>(call.run.size) + of_run;
     head = take_coordinate(number, call.heads);
     sequence = number;
