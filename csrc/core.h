@@ -10,6 +10,7 @@
  *   graph         crk_graph       graph.c            a captured stream, with the memory that its replays use
  *   heap, block   crk_heap        memory/            the caching allocator of a GPU; memory/heap.h explains it
  *   parameters    crk_param_cache params.c, params.h dims and strides in device memory, for kernels called by name
+ *   tickets       crk_tickets      tickets.c          counters for the blocks of a launch
  *   fault words   crk_faults      fault.c, fault.h   errors that the next synchronisation reports
  *   operation                     operation.c        one piece of work in a handle's stream: counted, waited for
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
@@ -26,7 +27,7 @@
  *   launch/
  *   device.c, graph.c, copy.c, launch_by_name.c, memory/memory.c
  *   operation.c
- *   params.c, fault.c, blas/
+ *   params.c, fault.c, tickets.c, blas/
  *   memory/heap.c
  *   event.c
  *   context.c
@@ -52,6 +53,7 @@
 #include "os/os.h"
 #include "params.h"
 #include "sized.h"
+#include "tickets.h"
 
 /* ---- handles */
 
@@ -138,11 +140,12 @@ struct crk_device {
   struct crk_device *next; /* in the list of all live handles */
   /* Held while a capture begins, and while crk_graph_destroy waits for a replay. Taken before `lock`. */
   crk_mutex_t capture_lock;
-  crk_mutex_t lock; /* guards `params`, `faults`, `deferred` and the end of a capture; taken before the heap's lock */
-  crk_memory_t memory; /* guarded by the heap's lock */
+  crk_mutex_t lock; /* guards the four below it, and the end of a capture; taken before the heap's lock */
   crk_param_cache_t params;
   crk_faults_t faults;
   crk_deferred_t deferred;
+  crk_tickets_t tickets;
+  crk_memory_t memory; /* guarded by the heap's lock */
   crk_blas_t blas;
   bool is_synchronous; /* CANDLE_ROCM_SYNC: each operation is waited for */
   _Atomic(uint64_t) operations; /* given to the stream, or recorded, so far */
@@ -177,7 +180,7 @@ static inline uint64_t crk_priv_operations(crk_device_t self) {
 }
 
 /* Counts an operation that the driver has taken, or refused with `status`. Every piece of work that a public function
- * puts into the stream passes through here, but for the copies of crk_params_acquire. `name` is a kernel's or a public
+ * puts into the stream passes through here, but for the copies of crk_params_acquire and the first memset of tickets. `name` is a kernel's or a public
  * function's. */
 static inline crk_status_t crk_priv_operation(crk_device_t self, const char *name, crk_status_t status) {
   atomic_fetch_add_explicit(&self->operations, 1, memory_order_relaxed);

@@ -364,6 +364,7 @@ void crk_device_close(crk_device_t self) {
   crk_context_t *context = self->context;
   crk_priv_fault_deinit(self);
   crk_priv_params_deinit(self);
+  crk_priv_tickets_deinit(self);
   crk_priv_heap_leave(self);
   /* The gate opens after the handle has left the heap: crk_priv_heap_trim records events on the streams of all handles
    * in the heap with open gates, and this handle is going away. */

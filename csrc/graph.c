@@ -29,12 +29,15 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   crk_priv_mutex_lock(&self->capture_lock);
   crk_priv_mutex_lock(&self->lock);
   crk_status_t status = crk_priv_refuse_capture(self, "crk_graph_begin");
-  /* The parameter cache and the fault words need allocations, which a capture cannot make. */
+  /* The parameter cache, the fault words and the tickets need allocations, which a capture cannot make. */
   if (status == CRK_OK) {
     status = crk_priv_params_prepare(self);
   }
   if (status == CRK_OK) {
     status = crk_priv_fault_prepare(self);
+  }
+  if (status == CRK_OK) {
+    status = crk_priv_tickets_prepare(self);
   }
   if (status == CRK_OK) {
     crk_priv_gate_close(self->gate);

@@ -1,6 +1,5 @@
 /* Kernels of the module `attention_split`: attention for few queries (attention/attention_split.h). This file only
  * names the instances. */
-#include "attention/attention_combine.h"
 #include "attention/attention_split_cores.h"
 #include "attention/attention_split_lanes.h"
 

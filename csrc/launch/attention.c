@@ -417,14 +417,17 @@ static uint64_t count_seen_keys(const problem_t *problem) {
   return has_limit ? crk_priv_least(problem->keys, (uint64_t)call->left + problem->queries) : problem->keys;
 }
 
+/* Who adds up the parts: the last block of each row to finish, or a second launch. */
+typedef enum adder { LAST_BLOCK, SECOND_LAUNCH } adder_t;
+
 /* What a call with several parts needs beside its own kernel; empty with one part. */
 typedef struct parts {
   void *scratch; /* the parts' sums */
-  crk_function_t combine;
+  crk_function_t combine; /* the kernel of the second launch; NULL without one */
 } parts_t;
 
 /* Cuts the keys into `count` parts. */
-static crk_status_t begin_parts(crk_device_t self, problem_t *problem, uint64_t count, parts_t *parts) {
+static crk_status_t begin_parts(crk_device_t self, problem_t *problem, uint64_t count, adder_t adder, parts_t *parts) {
   crk_attention_call_t *call = &problem->call;
   crk_priv_divisor_init(&call->parts, count, false);
   crk_priv_divisor_init(&call->kv_heads, problem->kv_heads, false);
@@ -432,21 +435,25 @@ static crk_status_t begin_parts(crk_device_t self, problem_t *problem, uint64_t 
   if (count == 1) {
     return CRK_OK;
   }
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT,
-                         &parts->combine, "attention_%s_combine", crk_dtype_name(problem->given.dtype)));
   const uint64_t rows = problem->sequences * problem->heads * problem->queries;
+  if (adder == LAST_BLOCK && rows <= CRK_TICKETS) {
+    CRK_TRY(crk_priv_tickets_get(self, &call->tickets));
+  } else {
+    CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT,
+                           &parts->combine, "attention_%s_combine", crk_dtype_name(problem->given.dtype)));
+  }
   CRK_TRY(crk_alloc(self, count * rows * (problem->dv + 2) * sizeof(float), &parts->scratch));
   call->sums = parts->scratch;
   call->weights = call->sums + count * rows * problem->dv;
   return CRK_OK;
 }
 
-/* Adds up the parts. `status` is that of the launches since begin_parts. */
+/* Adds up the parts, unless the last blocks do. `status` is that of the launches since begin_parts. */
 static crk_status_t end_parts(crk_device_t self, problem_t *problem, crk_status_t status, const parts_t *parts) {
   if (parts->scratch == NULL) {
     return status;
   }
-  if (status == CRK_OK) {
+  if (status == CRK_OK && parts->combine != NULL) {
     crk_priv_divisor_init(&problem->call.tiles, rows_per_kv_head(problem), false);
     status = launch_heads(self, parts->combine, problem, problem->queries, 0);
   }
@@ -456,7 +463,10 @@ static crk_status_t end_parts(crk_device_t self, problem_t *problem, crk_status_
 
 /* ---- many queries */
 
-enum { TILE_PART_KEYS = 256 /* the fewest keys of a part */ };
+enum {
+  TILE_PART_KEYS = 256, /* the fewest keys of a part */
+  RUN_SHARE = 4 /* a run has at most this part of the device's units as heads */
+};
 
 /* The number of parts of the keys. More than one only where few queries see many keys, as behind a long cache: a prompt
  * takes no scratch memory. */
@@ -467,6 +477,21 @@ static uint64_t choose_tile_parts(crk_device_t self, const problem_t *problem, u
   }
   const uint64_t parts = crk_priv_least(crk_priv_units(self) * 2 / blocks, keys / TILE_PART_KEYS);
   return crk_priv_greatest(parts, 1);
+}
+
+/* The heads whose tiles take turns. In a causal call, later tiles see more keys. If the tiles of a head followed each
+ * other, the last heads' longest ones would begin when the other units have nothing left to do. In runs, the blocks that
+ * a device holds at once still have several tiles of each head, which share its keys in the cache. */
+static uint64_t choose_run(crk_device_t self, const problem_t *problem) {
+  const uint64_t all_heads = problem->heads * problem->sequences;
+  if (problem->call.right == UINT32_MAX) {
+    return 1;
+  }
+  uint64_t run = crk_priv_least(crk_priv_greatest(crk_priv_units(self) / RUN_SHARE, 1), all_heads);
+  while (all_heads % run != 0) {
+    run--;
+  }
+  return run;
 }
 
 /* A block per tile of queries of a head. Where there would be at most one per unit of the device, tiles are small. */
@@ -488,17 +513,20 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
       CRK_MODULE_ATTENTION, &function, "attention_%s_%u_tiles%s%s", crk_dtype_name(problem->given.dtype),
       (unsigned)widths[width].width, is_small ? "64" : "", problem->is_general ? "_general" : ""));
   const uint64_t tiles = crk_priv_ceil_div(problem->queries, rows);
-  uint64_t count = 1;
+  uint64_t count = 1, run = 1;
   crk_priv_divisor_init(&problem->call.tiles, tiles, false);
   if (tiles <= units / all_heads) {
     count = choose_tile_parts(self, problem, tiles * all_heads);
   } else if (tiles <=
              crk_priv_held_blocks(self, function, function->signature.max_threads, shared_bytes, 2) / all_heads) {
     problem->call.paired_units = (uint32_t)units;
-    crk_priv_divisor_init(&problem->call.all_heads, all_heads, false);
+    run = all_heads;
+  } else {
+    run = choose_run(self, problem);
   }
+  crk_priv_divisor_init(&problem->call.run, run, false);
   parts_t parts;
-  CRK_TRY(begin_parts(self, problem, count, &parts));
+  CRK_TRY(begin_parts(self, problem, count, SECOND_LAUNCH, &parts));
   return end_parts(self, problem, launch_heads(self, function, problem, tiles * count, shared_bytes), &parts);
 }
 
@@ -509,7 +537,8 @@ enum {
   SPLIT_BLOCK_ROWS = 8, /* rows of a block, about */
   SPLIT_LEAST_KEYS = 64, /* per part */
   SPLIT_ROW_KEYS = 128, /* per part and row on AMD GPUs, up to SPLIT_MOST_ROW_KEYS: else sums are much of the memory */
-  SPLIT_MOST_ROW_KEYS = 512
+  SPLIT_MOST_ROW_KEYS = 512,
+  LAST_BLOCK_PARTS = 64 /* of all rows of a block */
 };
 
 /* The number of parts of the keys that gives each unit of the device a block, about. */
@@ -523,7 +552,8 @@ static uint64_t choose_parts(crk_device_t self, const problem_t *problem) {
   return crk_priv_greatest(parts, 1);
 }
 
-/* Launches a block per part of the keys, kv head and sequence. */
+/* Launches a block per part of the keys, kv head and sequence. With several parts there are at most as many blocks as
+ * units, so one launch has all parts of a row, as LAST_BLOCK needs. */
 static crk_status_t launch_parts(crk_device_t self, crk_function_t split, problem_t *problem) {
   crk_attention_call_t *call = &problem->call;
   const uint64_t passes = crk_priv_ceil_div(rows_per_kv_head(problem), CRK_ATTENTION_SPLIT_ROWS);
@@ -541,6 +571,13 @@ static crk_status_t launch_parts(crk_device_t self, crk_function_t split, proble
   return CRK_OK;
 }
 
+/* The last block of a row reads all its parts alone. Many parts, and parts of many rows, are for a second launch, which
+ * has a block per row. So are general calls: their kernels are long enough. */
+static adder_t choose_adder(const problem_t *problem, uint64_t parts) {
+  const uint64_t rows = crk_priv_least(rows_per_kv_head(problem), SPLIT_BLOCK_ROWS);
+  return problem->is_general || rows * parts > LAST_BLOCK_PARTS ? SECOND_LAUNCH : LAST_BLOCK;
+}
+
 static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
   crk_function_t split;
@@ -548,7 +585,8 @@ static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
                          "attention_%s_%u_split%s", crk_dtype_name(problem->given.dtype), (unsigned)widths[width].width,
                          problem->is_general ? "_general" : ""));
   parts_t parts;
-  CRK_TRY(begin_parts(self, problem, choose_parts(self, problem), &parts));
+  const uint64_t count = choose_parts(self, problem);
+  CRK_TRY(begin_parts(self, problem, count, choose_adder(problem, count), &parts));
   return end_parts(self, problem, launch_parts(self, split, problem), &parts);
 }
 

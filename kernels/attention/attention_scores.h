@@ -199,10 +199,16 @@ CRK_FN uint32_t most_rows(const crk_attention_call_t &call) {
   return call.queries * static_cast<uint32_t>(call.group.size);
 }
 
+/* A row's number among the rows of all kv heads and sequences. */
+CRK_FN uint64_t row_number(const crk_attention_call_t &call, const attention_sequence &sequence, uint32_t kv_head,
+                           uint32_t row) {
+  return (sequence.number * call.kv_heads.size + kv_head) * most_rows(call) + row;
+}
+
 /* A row's place in scratch memory, where the parts of a row lie one after the other. */
 CRK_FN uint64_t scratch_row(const crk_attention_call_t &call, const attention_sequence &sequence, uint32_t kv_head,
                             uint32_t row) {
-  return ((sequence.number * call.kv_heads.size + kv_head) * most_rows(call) + row) * call.parts.size;
+  return row_number(call, sequence, kv_head, row) * call.parts.size;
 }
 
 /* Rows of keys or values of one head: in a tensor, or in the blocks of a cache. */

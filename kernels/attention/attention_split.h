@@ -1,6 +1,6 @@
 /* Attention for few queries, as in decoding. The keys of a sequence are cut into parts; a block computes one part of
  * one kv head, for all query rows of that kv head, so each key and value is read once. A row is one query of one head.
- * A second kernel, `attention_combine`, adds up the parts, always in the same order.
+ * The last block of a row to finish adds up the parts (attention_combine.h), always in the same order.
  *
  * With matrix cores (platform/stream.h), f16 and bf16 go from global memory into their operands
  * (attention_split_cores.h). Everything else multiplies in the lanes (attention_split_lanes.h). This file holds what
@@ -12,6 +12,7 @@
 #define CRK_ATTENTION_SPLIT_H
 
 #include "attention/attention_scores.h"
+#include "platform/blocks.h"
 
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
@@ -215,7 +216,12 @@ inline constexpr uint32_t join_pitch = Width + 4;
 template <int Width>
 inline constexpr uint32_t join_numbers = split_most_waves * join_rows<Width> * join_pitch<Width>;
 
-/* Shared memory for store_part is an array of these. */
+/* Numbers of shared memory for store_part, and for combine_last after it. */
+template <int Width>
+inline constexpr uint32_t split_numbers =
+    join_numbers<Width> > 6 * split_threads ? join_numbers<Width> : 6 * split_threads;
+
+/* That shared memory is an array of these. */
 struct alignas(16) aligned_pack {
   uint32_t word[4];
 };
@@ -285,10 +291,10 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
         } else {
           const uint64_t at = scratch_row(call, work.sequence, work.kv_head, first_row + row) + work.part;
           if (sum.base != no_score) {
-            store_pack<float, 4>(call.sums + at * dv + number, {{sum.sums[0], sum.sums[1], sum.sums[2], sum.sums[3]}});
+            store_passed<4>(call.sums + at * dv + number, {{sum.sums[0], sum.sums[1], sum.sums[2], sum.sums[3]}});
           }
           if (number == 0) {
-            store_pack<float, 2>(call.weights + 2 * at, {{sum.base, sum.total}});
+            store_passed<2>(call.weights + 2 * at, {{sum.base, sum.total}});
           }
         }
       }

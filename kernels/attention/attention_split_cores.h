@@ -4,6 +4,7 @@
 #ifndef CRK_ATTENTION_SPLIT_CORES_H
 #define CRK_ATTENTION_SPLIT_CORES_H
 
+#include "attention/attention_combine.h"
 #include "attention/attention_split.h"
 #include "numbers/wave.h"
 
@@ -499,7 +500,7 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   using core = stream_core<T>;
   /* Staged keys, in whose place the sums of the waves are joined in the end; then the query rows. */
   constexpr uint32_t staged = stream_waves * cores::stage_numbers * sizeof(T);
-  constexpr uint32_t joined = join_numbers<Width> * sizeof(float), first_row = staged > joined ? staged : joined;
+  constexpr uint32_t joined = split_numbers<Width> * sizeof(float), first_row = staged > joined ? staged : joined;
   CRK_SHARED(aligned_pack, room, (first_row + (cores::is_shared ? core::rows * cores::pitch * sizeof(T) : 0)) / 16);
   static_assert(cores::is_shared || core::rows * cores::pitch * sizeof(T) <= first_row, "room for the rows at first");
   T *const rows = reinterpret_cast<T *>(room + first_row / 16), *const stages = reinterpret_cast<T *>(room);
@@ -518,6 +519,7 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   wave.take_rest(key, step);
   wave.end();
   store_part<core::rows, Width, T>(reread(call), work, first, wave, reinterpret_cast<float *>(room));
+  combine_last<core::rows, Width, T, General>(reread(call), work, first, reinterpret_cast<float *>(room));
 }
 
 }  // namespace

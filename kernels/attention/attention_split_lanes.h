@@ -6,6 +6,7 @@
 #ifndef CRK_ATTENTION_SPLIT_LANES_H
 #define CRK_ATTENTION_SPLIT_LANES_H
 
+#include "attention/attention_combine.h"
 #include "attention/attention_split.h"
 #include "numbers/dot_half.h"
 #include "numbers/wave.h"
@@ -468,28 +469,32 @@ CRK_FN void split_rows(const crk_attention_call_t &call, const split_work &work,
 template <class T, int Width, bool General>
 CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   constexpr int rows = lanes_rows<T, Width>;
-  CRK_SHARED(aligned_pack, room, join_numbers<Width> / 4);
+  CRK_SHARED(aligned_pack, room_packs, split_numbers<Width> / 4);
+  float *const room = reinterpret_cast<float *>(room_packs);
   split_work work(call);
   /* The compiler then knows that these are the same in all lanes. */
   work.rows = of_lane<0>(work.rows);
   work.begin = of_lane<0>(work.begin);
   work.end = of_lane<0>(work.end);
-  if constexpr (!General) { /* both would be too much code */
-    if (work.rows == 1) {
-      if (block_index().y == 0) {
-        split_rows<1, T, Width, General>(call, work, 0, reinterpret_cast<float *>(room));
-      }
-      return;
+  const uint32_t block_row = block_index().y * CRK_ATTENTION_SPLIT_ROWS;
+  if (block_row >= work.rows) {
+    return;
+  }
+  const bool is_single = !General && work.rows == 1; /* both would be too much code */
+  if constexpr (!General) {
+    if (is_single) {
+      split_rows<1, T, Width, General>(call, work, 0, room);
     }
   }
-  const uint32_t block_row = block_index().y * CRK_ATTENTION_SPLIT_ROWS;
   CRK_NO_UNROLL
-  for (uint32_t first = block_row; first < block_row + CRK_ATTENTION_SPLIT_ROWS && first < work.rows; first += rows) {
-    split_rows<rows, T, Width, General>(reread(call), work, first, reinterpret_cast<float *>(room));
+  for (uint32_t first = block_row; !is_single && first < block_row + CRK_ATTENTION_SPLIT_ROWS && first < work.rows;
+       first += rows) {
+    split_rows<rows, T, Width, General>(reread(call), work, first, room);
     if (rows < CRK_ATTENTION_SPLIT_ROWS) {
       barrier();
     }
   }
+  combine_last<CRK_ATTENTION_SPLIT_ROWS, Width, T, General>(reread(call), work, block_row, room);
 }
 
 }  // namespace

@@ -315,8 +315,9 @@ CRK_FN void store_row(const float (&sum)[S::core::columns], float factor, T *row
   }
 }
 
-/* What a block computes. Blocks are numbered over the parts of the keys first, then along the queries, then over heads,
- * then over sequences. The last queries come first: with a causal window they see the most keys.
+/* What a block computes. Blocks are numbered over the parts of the keys first, then over the heads of a run, then along
+ * the queries, then over the runs of heads of all sequences. The last queries come first: with a causal window they see
+ * the most keys. In runs of several heads, the launch ends with blocks that have little to do.
  *
  * With paired_units, all blocks run at once, and the device places them on its units in turn. Tiles at the same queries
  * then follow each other, and the second round of blocks goes the other way. So in a causal call the block with the
@@ -327,14 +328,13 @@ struct tile_place {
   CRK_FN explicit tile_place(const crk_attention_call_t &call) {
     uint32_t number = static_cast<uint32_t>(call.first_block + block_index().x);
     part = take_coordinate(number, call.parts);
-    const uint32_t units = call.paired_units, tiles = static_cast<uint32_t>(call.tiles.size);
-    if (units != 0) {
-      const uint32_t blocks = tiles * static_cast<uint32_t>(call.all_heads.size);
-      uint32_t rank = number < units ? number : blocks - 1 - (number - units);
-      const uint32_t of_all = take_coordinate(rank, call.all_heads);
-      number = of_all * tiles + rank;
+    const uint32_t units = call.paired_units;
+    if (units != 0 && number >= units) {
+      number = static_cast<uint32_t>(call.tiles.size * call.run.size) - 1 - (number - units);
     }
-    tile = tiles - 1 - take_coordinate(number, call.tiles);
+    const uint32_t of_run = take_coordinate(number, call.run);
+    tile = static_cast<uint32_t>(call.tiles.size) - 1 - take_coordinate(number, call.tiles);
+    number = number * static_cast<uint32_t>(call.run.size) + of_run;
     head = take_coordinate(number, call.heads);
     sequence = number;
   }

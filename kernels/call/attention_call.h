@@ -28,7 +28,7 @@
 /* The same for f16 and bf16 on NVIDIA GPUs, which have half the threads: rows of a block, keys per step, and bytes of
  * dynamic shared memory. Other kernels take no dynamic shared memory. */
 #define CRK_ATTENTION_CUDA_ROWS(width, rows) ((width) <= 128 ? (rows) : (rows) / 2)
-#define CRK_ATTENTION_CUDA_KEYS(width)       ((width) <= 64 ? 128 : (width) <= 256 ? 64 : 32)
+#define CRK_ATTENTION_CUDA_KEYS(width)       ((width) <= 64 ? 128 : (width) <= 96 ? 96 : (width) <= 256 ? 64 : 32)
 #define CRK_ATTENTION_CUDA_BYTES(width, rows) \
   ((CRK_ATTENTION_CUDA_ROWS(width, rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * (width) * 2)
 /* Decoding: the fewest rows that a block of attention_split.h computes, and the threads of a block that adds up the
@@ -65,7 +65,7 @@ typedef struct crk_attention_call {
   uint64_t lse_sequence, lse_head; /* strides of lse */
   crk_divisor_t block; /* narrow: keys per block of the cache; 1 without a block table */
   crk_divisor_t tiles, heads, group; /* narrow: tiles per head; heads; heads per kv head */
-  crk_divisor_t all_heads; /* narrow: heads of all sequences */
+  crk_divisor_t run; /* narrow: heads of a run (attention_tile.h), a divisor of the heads of all sequences */
   uint64_t first_block; /* number of this launch's first block: a large call takes several launches */
   uint32_t queries, keys; /* per sequence; with starts, the most of any sequence */
   uint32_t d, dv;
@@ -74,15 +74,19 @@ typedef struct crk_attention_call {
   uint32_t prefix_count;
   float scale, softcap;
   uint32_t by_vectors; /* 1: all rows of q, k, v and dst are aligned to 16 bytes */
-  /* For attention_tile.h. Not 0: the device's units, which hold all blocks at once, at most two each. */
+  /* For attention_tile.h. Not 0: the device's units, which hold all blocks at once, at most two each; all
+   * heads are one run then. */
   uint32_t paired_units;
   /* The keys of a sequence are cut into `parts` parts. A part is a range of keys in attention_tile.h. In
    * attention_split.h it has every so-manieth tile of keys. With several parts, each part of a row leaves dv sums, a
    * base and a sum of weights in scratch memory. These are numbered by sequence, kv head, row and part.
-   * attention_combine.h adds the parts up; there `tiles` has the number of rows per kv head. */
+   * attention_combine.h adds the parts up; in a second launch, `tiles` has the number of rows per kv head. */
   crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */
   float *sums; /* scratch memory; NULL with one part */
   float *weights; /* scratch memory: a base and a sum each; NULL with one part */
+  /* Counters, one per row, for last_of_blocks (platform/blocks.h). NULL with one part, and where a second launch adds
+   * the parts up. */
+  uint32_t *tickets;
 } crk_attention_call_t;
 
 #endif

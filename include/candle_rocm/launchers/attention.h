@@ -94,7 +94,7 @@ static inline crk_attention_t crk_attention_defaults(void) {
  * its value must be finite.
  *
  * One launch, and no scratch memory. Where queries are few, or at most a quarter of the keys, the keys are shared out:
- * two launches, and scratch memory from crk_alloc, which is freed before the return. It is at most 4 * (dv + 2) bytes
+ * one or two launches, and scratch memory from crk_alloc, freed before the return. It is at most 4 * (dv + 2) bytes
  * per query, head and part; parts are at most 2 per compute unit. Before a capture, reserve it (crk_memory_reserve) or
  * run the call once. A graph reads starts, block tables and masks when it is replayed, so lengths may change up to
  * max_queries and max_keys.

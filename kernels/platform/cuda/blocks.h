@@ -1,0 +1,39 @@
+/* platform/blocks.h for NVIDIA GPUs. */
+#ifndef CRK_PLATFORM_CUDA_BLOCKS_H
+#define CRK_PLATFORM_CUDA_BLOCKS_H
+
+namespace crk {
+
+/* Loads from the L2 cache: the L1 cache of this unit may be older than another block's stores. */
+template <int V>
+CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
+  store_pack<float, V>(dst, values);
+}
+template <int V>
+CRK_FN pack<float, V> load_passed(const float *src) {
+  using words = words_of<V * sizeof(float)>;
+  return bit_cast<pack<float, V>>(__ldcg(reinterpret_cast<const words *>(src)));
+}
+
+/* The first thread's atomic operation releases and acquires; the barriers carry its order to the block's threads. */
+CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks) {
+  __shared__ uint32_t before;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    uint32_t seen;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+                 : "=r"(seen)
+                 : "l"(__cvta_generic_to_global(ticket))
+                 : "memory");
+    if (seen + 1 == blocks) {
+      *ticket = 0;
+    }
+    before = seen;
+  }
+  __syncthreads();
+  return before + 1 == blocks;
+}
+
+}  // namespace crk
+
+#endif

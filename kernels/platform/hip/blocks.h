@@ -1,0 +1,60 @@
+/* platform/blocks.h for AMD GPUs. */
+#ifndef CRK_PLATFORM_HIP_BLOCKS_H
+#define CRK_PLATFORM_HIP_BLOCKS_H
+
+namespace crk {
+
+/* Atomic accesses go past the caches that only some units of the GPU share: the L0 and L1 caches, and on MI300 the L2
+ * caches, of which there are several. So nothing needs to be written back or invalidated for them. */
+template <int V>
+CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
+  CRK_UNROLL
+  for (int i = 0; i < V; i += 2) {
+    __hip_atomic_store(reinterpret_cast<uint64_t *>(dst + i),
+                       bit_cast<uint64_t>(pack<float, 2>{{values.v[i], values.v[i + 1]}}), __ATOMIC_RELAXED,
+                       __HIP_MEMORY_SCOPE_AGENT);
+  }
+}
+template <int V>
+CRK_FN pack<float, V> load_passed(const float *src) {
+  pack<float, V> values;
+  CRK_UNROLL
+  for (int i = 0; i < V; i += 2) {
+    const uint64_t bits =
+        __hip_atomic_load(reinterpret_cast<const uint64_t *>(src + i), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    const pack<float, 2> two = bit_cast<pack<float, 2>>(bits);
+    values.v[i] = two.v[0];
+    values.v[i + 1] = two.v[1];
+  }
+  return values;
+}
+
+/* Waits until the stores of this wave are done, as far as other units see them. On GCN and CDNA a release fence would
+ * also write an L2 cache of MI300 back, which atomic stores (store_passed) have no need of. There vmcnt counts stores
+ * too. Elsewhere the fence is only a wait. */
+CRK_FN void wait_for_stores() {
+#if CRK_ARCH_LANES == 64
+  __asm__ volatile("s_waitcnt vmcnt(0)" : : : "memory");
+#else
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+#endif
+}
+
+CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks) {
+  CRK_SHARED(uint32_t, came_before, 1);
+  wait_for_stores();
+  barrier();
+  if (thread_index().x == 0) {
+    const uint32_t before = atomic_add(ticket, 1u);
+    if (before + 1 == blocks) {
+      __hip_atomic_store(ticket, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    }
+    came_before[0] = before;
+  }
+  barrier();
+  return uniform(came_before[0]) + 1 == blocks;
+}
+
+}  // namespace crk
+
+#endif
