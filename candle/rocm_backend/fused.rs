@@ -6,17 +6,15 @@ use candle::{Result, Tensor};
 
 #[cfg(feature = "_rocm")]
 use candle::{
-    op::BackpropOp,
-    rocm_backend::{kernels::GateOp, RocmStorage},
     Storage,
+    op::BackpropOp,
+    rocm_backend::{RocmStorage, kernels::GateOp},
 };
 
 /// Whether the fused kernels take the tensors.
 #[cfg(feature = "_rocm")]
 fn takes(tensors: &[&Tensor]) -> bool {
-    tensors
-        .iter()
-        .all(|t| t.device().same_device(tensors[0].device()) && t.device().is_rocm() && !t.track_op())
+    tensors.iter().all(|t| t.device().same_device(tensors[0].device()) && t.device().is_rocm() && !t.track_op())
 }
 
 #[cfg(feature = "_rocm")]
@@ -142,12 +140,7 @@ pub fn add_rms_norm(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f64) ->
 }
 
 /// The same where the norm is the input of products with quantized weights.
-pub fn add_rms_norm_for_products(
-    x: &Tensor,
-    residual: &Tensor,
-    weight: &Tensor,
-    eps: f64,
-) -> Result<(Tensor, Tensor)> {
+pub fn add_rms_norm_for_products(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
     #[cfg(feature = "_rocm")]
     if let Some((Some(sum), normed)) = norm(x, Some(residual), weight, eps, true)? {
         return Ok((sum, normed));

@@ -20,8 +20,8 @@ mod slice;
 mod storage;
 
 pub use attention::{AttentionOperands, SideTensor, side_tensor};
-pub use device::{DeviceId, RocmDevice};
 pub(crate) use columns::Part;
+pub use device::{DeviceId, RocmDevice};
 pub use error::{RocmError, WrapErr};
 pub use grow::{grow, rope_grow};
 pub use launch::{KernelArg, LaunchArgs, LaunchConfig, RocmFunc};
