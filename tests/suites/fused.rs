@@ -327,6 +327,94 @@ fn add_norm(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
+/// Rotated queries and keys and copied values, in any layouts, beside crk_rope of contiguous copies.
+fn rope_qkv(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "fused", name, 48, |rng, index| {
+        let interleaved = index % 2 == 1;
+        let kind = if interleaved { sys::crk_rope_kind(1) } else { sys::crk_rope_kind(0) };
+        let (batch, tokens) = (1 + rng.below(3), [1, 1, 2, 7, 33][rng.below(5)]);
+        let d = [2, 6, 8, 16, 32, 64, 128, 80][index % 8];
+        let whole = rng.one_in(3);
+        let dims = |heads: usize| [batch, heads, tokens, d];
+        // The last dim is contiguous; the others are in any order, with gaps of whole rows or not.
+        let shape = |rng: &mut Rng, heads: usize| {
+            let dims = dims(heads);
+            let mut shape = Shape::contiguous(&dims);
+            if !whole {
+                let gap = rng.pick(&[0, 0, d, 1]);
+                let mut stride = d + gap;
+                let order = rng.pick(&[[2, 1, 0], [1, 2, 0], [0, 1, 2]]);
+                for dim in order {
+                    shape.strides[dim] = stride;
+                    stride *= dims[dim];
+                    stride += rng.pick(&[0, 0, d, 3]);
+                }
+                shape.offset = rng.pick(&[0, 0, d, 16, 5]);
+            }
+            shape
+        };
+        let heads = [1 + rng.below(4), 1 + rng.below(2), 1 + rng.below(2)];
+        let sources = heads.map(|heads| {
+            let shape = shape(rng, heads);
+            Operand::random(target, rng, t, shape)
+        });
+        let results = heads.map(|heads| {
+            let shape = shape(rng, heads);
+            let data = vec![0xcd; shape.reach() * t.bytes];
+            Operand::new(target, rng, t, shape, data)
+        });
+        let per_batch = rng.one_in(3);
+        let angles = [0, 1].map(|_| {
+            let dims: &[usize] = if per_batch { &[batch, tokens + 2, d / 2] } else { &[tokens + 2, d / 2] };
+            Operand::random(target, rng, t, Shape::contiguous(dims))
+        });
+        let (from, to) = (sources.each_ref().map(Operand::layout), results.each_ref().map(Operand::layout));
+        let rows = [0, 1, 2].map(|i| sys::crk_rope_rows_t {
+            src_layout: &from[i],
+            src: sources[i].memory.view().into(),
+            dst_layout: &to[i],
+            dst: results[i].memory.view(),
+        });
+        let (cos_l, sin_l, device) = (angles[0].layout(), angles[1].layout(), target.device.raw());
+        let (cos, sin) = (angles[0].memory.view().into(), angles[1].memory.view().into());
+        // SAFETY: live arguments; so below.
+        succeeded(unsafe { sys::crk_rope_qkv(device, kind, t.dtype, rows.as_ptr(), &cos_l, cos, &sin_l, sin) })?;
+        for i in 0..3 {
+            let expected: Vec<u64> = if i < 2 {
+                let mut data = vec![0; sources[i].shape.numel() * t.bytes];
+                for (at, bits) in sources[i].elements().into_iter().enumerate() {
+                    t.put(&mut data, at, bits);
+                }
+                let flat = Operand::new(target, rng, t, Shape::contiguous(&dims(heads[i])), data);
+                let dst = Operand::destination(target, rng, t, &dims(heads[i]));
+                let (layout, view, to) = (flat.layout(), flat.memory.view().into(), dst.memory.view());
+                succeeded(unsafe {
+                    sys::crk_rope(device, kind, t.dtype, &layout, view, &cos_l, cos, &sin_l, sin, to)
+                })?;
+                let bytes = dst.memory.read()?;
+                (0..dst.shape.numel()).map(|at| t.get(&bytes, at)).collect()
+            } else {
+                sources[i].elements()
+            };
+            let bytes = results[i].memory.read()?;
+            let mut untouched = bytes.clone();
+            for (at, (place, wanted)) in results[i].shape.indices().into_iter().zip(expected).enumerate() {
+                let got = t.get(&bytes, place);
+                if got != wanted && !(t.is_nan(got) && t.is_nan(wanted)) {
+                    let (got, wanted) = (t.show(got), t.show(wanted));
+                    return Err(format!("part {i}, {:?}: element {at} is {got}, not {wanted}", results[i].shape));
+                }
+                untouched[place * t.bytes..][..t.bytes].fill(0xcd);
+            }
+            if untouched.iter().any(|byte| *byte != 0xcd) {
+                return Err(format!("part {i}, {:?}: an element between the rows was written", results[i].shape));
+            }
+            sources[i].unchanged()?;
+        }
+        unchanged(&[&angles[0], &angles[1]])
+    })
+}
+
 /// Experts, tokens and topk: one block and many, lists that one block sorts and longer ones.
 const ROUTES: &[(usize, usize, usize)] = &[
     (128, 1, 8),
@@ -543,6 +631,46 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "topk_ids overlaps logits", invalid, route(8, 2, x, y, x, s, b))?;
         try_one(where_, "topk_ids overlaps topk_weights", invalid, route(8, 2, x, y, y, s, b))?;
         try_one(where_, "expert_ids overlaps sorted_token_ids", invalid, route(8, 2, x, y, d, s, s))?;
+        let rows = Layout::contiguous(&[1, 2, 2, 8]).map_err(error)?;
+        let (other, turned) = (Layout::contiguous(&[1, 2, 3, 8]), Layout::strided(&[1, 2, 2, 8], &[32, 16, 1, 2], 0));
+        let (other, turned) = (other.map_err(error)?, turned.map_err(error)?);
+        let table = Layout::contiguous(&[2, 4]).map_err(error)?;
+        let narrow = Layout::contiguous(&[2, 3]).map_err(error)?;
+        let rope = |kind, t, q: (&Layout, sys::crk_view_t, sys::crk_view_t), k: (&Layout, usize), angles: &Layout| {
+            let row = |src_layout, src: sys::crk_view_t, dst_layout, dst| sys::crk_rope_rows_t {
+                src_layout,
+                src: src.into(),
+                dst_layout,
+                dst,
+            };
+            let rest = part(s, 512, 256);
+            let list = [
+                row(q.0, q.1, &rows, q.2),
+                row(&rows, part(x, 256, 128), k.0, part(s, 0, k.1)),
+                row(&rows, part(x, 384, 128), &rows, rest),
+            ];
+            let (c, n) = (part(y, 0, 32).into(), part(y, 32, 32).into());
+            sys::crk_rope_qkv(device, sys::crk_rope_kind(kind), t, list.as_ptr(), angles, c, angles, n)
+        };
+        let where_ = "crk_rope_qkv";
+        let k = (&rows, 256);
+        succeeded(rope(0, f32_, (&rows, x, d), k, &table))?;
+        try_one(where_, "kind 2", invalid, rope(2, f32_, (&rows, x, d), k, &table))?;
+        try_one(where_, "i64", S::Unsupported, rope(0, I64.dtype, (&rows, x, d), k, &table))?;
+        try_one(where_, "rows[0].src", small, rope(0, f32_, (&rows, part(x, 0, 127), d), k, &table))?;
+        try_one(where_, "rows[0].dst", small, rope(0, f32_, (&rows, x, part(d, 0, 127)), k, &table))?;
+        try_one(where_, "rows[0].dst_layout.dims[2]", invalid, rope(0, f32_, (&other, x, d), k, &table))?;
+        try_one(where_, "rows[0].src_layout.strides[3]", invalid, rope(0, f32_, (&turned, x, d), k, &table))?;
+        try_one(where_, "rows[1].dst", small, rope(0, f32_, (&rows, x, d), (&rows, 127), &table))?;
+        try_one(where_, "rows[1].dst_layout.dims[2]", invalid, rope(0, f32_, (&rows, x, d), (&other, 256), &table))?;
+        try_one(where_, "cos_layout.dims[1]", invalid, rope(0, f32_, (&rows, x, d), k, &narrow))?;
+        try_one(where_, "rows[0].dst overlaps rows[0].src", invalid, rope(0, f32_, (&rows, x, x), k, &table))?;
+        try_one(where_, "rows[0].dst overlaps cos", invalid, rope(0, f32_, (&rows, x, y), k, &table))?;
+        try_one(where_, "rows[1].dst overlaps rows[0].dst", invalid, rope(0, f32_, (&rows, x, s), k, &table))?;
+        let null = std::ptr::null();
+        let (c, n) = (y.into(), y.into());
+        let kind = sys::crk_rope_kind(0);
+        try_one(where_, "rows is NULL", invalid, sys::crk_rope_qkv(device, kind, f32_, null, &table, c, &table, n))?;
         // Nothing to do: unused arguments are not checked.
         succeeded(sys::crk_moe_route(device, 8, 0, 2, true, NONE.into(), NONE, NONE, NONE, NONE))?;
         succeeded(sys::crk_quantize_columns(device, f32_, 0, 32, NONE.into(), NONE))?;
@@ -566,6 +694,9 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         }
         for t in FLOATS {
             add(format!("add_rms_norm_{}", t.name), Box::new(move |target, name| add_norm(target, name, t)));
+        }
+        for t in FLOATS {
+            add(format!("rope_qkv_{}", t.name), Box::new(move |target, name| rope_qkv(target, name, t)));
         }
         for t in ACTIVATIONS {
             add(format!("columns_{}", t.name), Box::new(move |target, name| shared_columns(target, name, t)));

@@ -1,0 +1,189 @@
+//! The functions of candle_nn::fused on a ROCm device, beside the ops that they stand for; caches that grow in place; and
+//! activations that are quantized once.
+use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
+use candle_core::{D, DType, Device, Module, Result, Tensor};
+use candle_nn::{Activation, fused};
+use candle_rocm_tests::device;
+
+fn random(shape: &[usize], dtype: DType, device: &Device) -> Result<Tensor> {
+    Tensor::randn(0f32, 1., shape, device)?.to_dtype(dtype)
+}
+
+fn values(x: &Tensor) -> Result<Vec<f64>> {
+    x.to_dtype(DType::F64)?.flatten_all()?.to_vec1()
+}
+
+#[track_caller]
+fn equal(a: &Tensor, b: &Tensor) -> Result<()> {
+    assert_eq!(a.dims(), b.dims());
+    assert_eq!(values(a)?, values(b)?);
+    Ok(())
+}
+
+#[test]
+fn gates() -> Result<()> {
+    let device = device();
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let (gate, up) = (random(&[3, 64], dtype, &device)?, random(&[3, 64], dtype, &device)?);
+        for activation in [
+            Activation::Silu,
+            Activation::Gelu,
+            Activation::NewGelu,
+            Activation::Relu,
+            Activation::Sigmoid,
+            Activation::Relu2,
+            Activation::Swish,
+        ] {
+            let expected = (gate.apply(&activation)? * &up)?;
+            equal(&fused::gate(activation, &gate, &up)?, &expected)?;
+            equal(&fused::gate_for_products(activation, &gate, &up)?, &expected)?;
+            // Halves of one tensor, as a fused product of both gives them.
+            let both = Tensor::cat(&[&gate, &up], 1)?;
+            let (a, b) = (both.narrow(1, 0, 64)?, both.narrow(1, 64, 64)?);
+            equal(&fused::gate(activation, &a, &b)?, &expected)?;
+        }
+    }
+    let x = random(&[2, 3], DType::F32, &device)?;
+    assert!(fused::silu_gate(&x, &x.t()?).is_err());
+    Ok(())
+}
+
+#[test]
+fn sums_with_norms() -> Result<()> {
+    let device = device();
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for cols in [7, 64, 96] {
+            let shape = [2, 3, cols];
+            let (x, residual) = (random(&shape, dtype, &device)?, random(&shape, dtype, &device)?);
+            let weight = random(&[cols], dtype, &device)?;
+            let sum = (&x + &residual)?;
+            let normed = candle_nn::ops::rms_norm(&sum, &weight, 1e-5)?;
+            for run in [fused::add_rms_norm, fused::add_rms_norm_for_products] {
+                let (got_sum, got_normed) = run(&x, &residual, &weight, 1e-5)?;
+                equal(&got_sum, &sum)?;
+                equal(&got_normed, &normed)?;
+            }
+            equal(&fused::rms_norm_for_products(&sum, &weight, 1e-5)?, &normed)?;
+            // Views that are not contiguous take the separate ops.
+            let turned = x.transpose(0, 1)?;
+            let (got, _) = fused::add_rms_norm(&turned, &residual.transpose(0, 1)?, &weight, 1e-5)?;
+            equal(&got, &sum.transpose(0, 1)?)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn choice_of_experts() -> Result<()> {
+    let device = device();
+    for (tokens, experts, topk, normalise) in
+        [(1, 64, 8, true), (5, 16, 2, false), (40, 128, 8, true), (3, 600, 4, true)]
+    {
+        let logits = random(&[tokens, experts], DType::F32, &device)?;
+        let p = candle_nn::ops::softmax_last_dim(&logits)?;
+        let ids = p.arg_sort_last_dim(false)?.narrow(D::Minus1, 0, topk)?.contiguous()?;
+        let mut weights = p.gather(&ids, D::Minus1)?;
+        if normalise {
+            weights = weights.broadcast_div(&weights.sum_keepdim(D::Minus1)?)?;
+        }
+        let (sorted, order) = ids.flatten_all()?.sort_last_dim(true)?;
+        let routes = fused::route(&logits, topk, normalise)?;
+        let apart = (values(&routes.weights)?.iter().zip(values(&weights)?)).map(|(a, b)| (a - b).abs());
+        assert!(apart.fold(0.0, f64::max) < 1e-5);
+        equal(&routes.experts, &sorted)?;
+        equal(&routes.tokens, &order)?;
+    }
+    Ok(())
+}
+
+/// A cache equals `cat` after every append, its older states stay as they were, and only one append takes the room.
+#[test]
+fn caches_grow() -> Result<()> {
+    let device = device();
+    for (dim, dims) in [(0, vec![3, 5]), (1, vec![2, 3, 4]), (2, vec![2, 3, 5, 8]), (2, vec![1, 1, 300, 2])] {
+        let first = random(&dims, DType::F32, &device)?;
+        let (mut cache, mut expected) = (first.clone(), first);
+        let mut states = Vec::new();
+        for count in [1, 1, 3, 1, 260, 1, 1] {
+            let mut shape = dims.clone();
+            shape[dim] = count;
+            let rows = random(&shape, DType::F32, &device)?;
+            states.push((cache.clone(), expected.clone()));
+            cache = fused::grow(&[&cache, &rows], dim)?;
+            expected = Tensor::cat(&[&expected, &rows], dim)?;
+            equal(&cache, &expected)?;
+        }
+        // Another continuation of every state: the room behind it is taken, so it gets memory of its own.
+        let mut shape = dims.clone();
+        shape[dim] = 2;
+        let rows = random(&shape, DType::F32, &device)?;
+        for (state, expected) in &states {
+            equal(state, expected)?;
+            equal(&fused::grow(&[state, &rows], dim)?, &Tensor::cat(&[expected, &rows], dim)?)?;
+        }
+        equal(&cache, &expected)?;
+        // A part of the cache is no cache with room.
+        let part = cache.narrow(dim, 1, 2)?;
+        equal(&fused::grow(&[&part, &rows], dim)?, &Tensor::cat(&[&part, &rows], dim)?)?;
+    }
+    let x = random(&[2, 3], DType::F32, &device)?;
+    assert!(fused::grow(&[&x, &random(&[2, 2], DType::F32, &device)?], 0).is_err());
+    Ok(())
+}
+
+#[test]
+fn rotated_caches_grow() -> Result<()> {
+    let device = device();
+    for (dtype, d) in [(DType::F32, 8), (DType::F16, 16), (DType::BF16, 6)] {
+        for interleaved in [false, true] {
+            let rope = if interleaved { candle_nn::rotary_emb::rope_i } else { candle_nn::rotary_emb::rope };
+            let (cos, sin) = (random(&[400, d / 2], dtype, &device)?, random(&[400, d / 2], dtype, &device)?);
+            let (mut cache, mut expected): (Option<(Tensor, Tensor)>, Option<(Tensor, Tensor)>) = (None, None);
+            let mut at = 0;
+            for count in [5, 1, 1, 300, 1] {
+                // As a model has them: (batch, tokens, heads, d), transposed.
+                let part = |heads: usize| random(&[2, count, heads, d], dtype, &device)?.transpose(1, 2);
+                let (q, k, v) = (part(4)?, part(2)?, part(2)?);
+                let (c, s) = (cos.narrow(0, at, count)?, sin.narrow(0, at, count)?);
+                let kept = cache.as_ref().map(|(k, v)| (k, v));
+                let [rotated, keys, values] = fused::rope_grow([&q, &k, &v], [&c, &s], interleaved, kept)?;
+                equal(&rotated, &rope(&q.contiguous()?, &c, &s)?)?;
+                let k = rope(&k.contiguous()?, &c, &s)?;
+                let (all_k, all_v) = match &expected {
+                    None => (k, v.contiguous()?),
+                    Some((keys, values)) => (Tensor::cat(&[keys, &k], 2)?, Tensor::cat(&[values, &v], 2)?),
+                };
+                equal(&keys, &all_k)?;
+                equal(&values, &all_v)?;
+                (cache, expected) = (Some((keys, values)), Some((all_k, all_v)));
+                at += count;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Products after each way to write to a tensor see its new numbers.
+#[test]
+fn kept_activations_follow_their_tensor() -> Result<()> {
+    let device = device();
+    let weights = random(&[33, 256], DType::F32, &device)?;
+    let weights = QMatMul::from_qtensor(QTensor::quantize(&weights, GgmlDType::Q4K)?)?;
+    let fresh = |x: &Tensor| weights.forward(&x.copy()?);
+    let x = random(&[2, 256], DType::F32, &device)?;
+    equal(&weights.forward(&x)?, &fresh(&x)?)?;
+    x.slice_set(&random(&[1, 256], DType::F32, &device)?, 0, 1)?;
+    equal(&weights.forward(&x)?, &fresh(&x)?)?;
+    x.zero_set()?;
+    equal(&weights.forward(&x)?, &fresh(&x)?)?;
+    let ids = Tensor::zeros((2, 256), DType::U32, &device)?;
+    x.scatter_set(&ids, &random(&[2, 256], DType::F32, &device)?, 1)?;
+    equal(&weights.forward(&x)?, &fresh(&x)?)?;
+    // Parts of one tensor, one after the other.
+    let x = random(&[4, 256], DType::F32, &device)?;
+    for first in [0, 1, 3, 0] {
+        let part = x.narrow(0, first, 1)?;
+        equal(&weights.forward(&part)?, &fresh(&part)?)?;
+    }
+    Ok(())
+}
