@@ -1,4 +1,4 @@
-// include/ fnv1a c91c538b4ccecfee432775ccda322803
+// include/ fnv1a e822d012a20df14f5c9772fe65fc3fbd
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2068,8 +2068,8 @@ pub struct crk_gate_op(pub ::core::ffi::c_uint);
 pub use self::crk_gate_op as crk_gate_op_t;
 unsafe extern "C" {
     /** dst\[i\] = op(gate\[i\]) \* up\[i\]: the gate of a feed-forward layer, in one launch. Both layouts have the same dims. The
- activation is rounded to the dtype first, so that the result has the bits of crk_unary and crk_binary. BF16, F16, F32
- and F64 only (CRK_UNSUPPORTED).*/
+ activation is rounded to the dtype first: the result is that of crk_unary and crk_binary, within two units in the
+ last place. BF16, F16, F32 and F64 only (CRK_UNSUPPORTED).*/
     pub fn crk_gate(
         self_: crk_device_t,
         op: crk_gate_op_t,

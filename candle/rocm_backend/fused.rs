@@ -1,6 +1,6 @@
 //! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is tracked
 //! for gradients, they are the ops that they stand for. Results have the same bits as those of the separate ops, but for
-//! [`attention`].
+//! gates (two units in the last place), [`route`] and [`attention`].
 use crate::Activation;
 use candle::{Result, Tensor};
 

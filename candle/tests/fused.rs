@@ -20,6 +20,22 @@ fn equal(a: &Tensor, b: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Gates are within two units in the last place of their two ops.
+#[track_caller]
+fn close(a: &Tensor, b: &Tensor) -> Result<()> {
+    let unit = match a.dtype() {
+        DType::F32 => 2f64.powi(-23),
+        DType::F16 => 2f64.powi(-10),
+        _ => 2f64.powi(-7),
+    };
+    let (a, b) = (values(a)?, values(b)?);
+    assert_eq!(a.len(), b.len());
+    for (a, b) in a.iter().zip(&b) {
+        assert!((a - b).abs() <= 2.0 * unit * b.abs(), "{a} is not {b}");
+    }
+    Ok(())
+}
+
 #[test]
 fn gates() -> Result<()> {
     let device = device();
@@ -35,12 +51,12 @@ fn gates() -> Result<()> {
             Activation::Swish,
         ] {
             let expected = (gate.apply(&activation)? * &up)?;
-            equal(&fused::gate(activation, &gate, &up)?, &expected)?;
-            equal(&fused::gate_for_products(activation, &gate, &up)?, &expected)?;
+            close(&fused::gate(activation, &gate, &up)?, &expected)?;
+            close(&fused::gate_for_products(activation, &gate, &up)?, &expected)?;
             // Halves of one tensor, as a fused product of both gives them.
             let both = Tensor::cat(&[&gate, &up], 1)?;
             let (a, b) = (both.narrow(1, 0, 64)?, both.narrow(1, 64, 64)?);
-            equal(&fused::gate(activation, &a, &b)?, &expected)?;
+            close(&fused::gate(activation, &a, &b)?, &expected)?;
         }
     }
     let x = random(&[2, 3], DType::F32, &device)?;
@@ -88,8 +104,8 @@ fn choice_of_experts() -> Result<()> {
         }
         let (sorted, order) = ids.flatten_all()?.sort_last_dim(true)?;
         let routes = fused::route(&logits, topk, normalise)?;
-        let apart = (values(&routes.weights)?.iter().zip(values(&weights)?)).map(|(a, b)| (a - b).abs());
-        assert!(apart.fold(0.0, f64::max) < 1e-5);
+        let (got, weights) = (values(&routes.weights)?, values(&weights)?);
+        assert!(got.iter().zip(&weights).all(|(a, b)| (a - b).abs() < 1e-5), "{got:?} are not {weights:?}");
         equal(&routes.experts, &sorted)?;
         equal(&routes.tokens, &order)?;
     }

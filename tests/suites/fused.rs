@@ -27,12 +27,22 @@ const GATES: [(GateOp, UnaryOp, &str); 5] = [
     (GateOp::Sigmoid, UnaryOp::Sigmoid, "sigmoid"),
 ];
 
+/// How far a gate may be from its two ops, in units in the last place. A CPU's compiler computes several activations at
+/// once in one of them and one in the other.
+const GATE_UNITS: u64 = 2;
+
 /// Checks that two destinations are equal to the bit; every NaN equals every other.
 fn equal(what: &str, got: &Operand, expected: &Operand) -> Outcome {
+    within(what, got, expected, 0)
+}
+
+/// Checks that two destinations are at most `units` units in the last place apart.
+fn within(what: &str, got: &Operand, expected: &Operand, units: u64) -> Outcome {
     let (got_bytes, expected_bytes) = (got.memory.read()?, expected.memory.read()?);
     for i in 0..got.shape.numel() {
         let (a, b) = (got.t.get(&got_bytes, i), got.t.get(&expected_bytes, i));
-        if a != b && !(got.t.is_nan(a) && got.t.is_nan(b)) {
+        let close = || got.t.ulps(a, b).is_some_and(|ulps| ulps <= units);
+        if a != b && !(got.t.is_nan(a) && got.t.is_nan(b)) && !close() {
             return Err(format!("{what}: element {i} is {}, not {}", got.t.show(a), got.t.show(b)));
         }
     }
@@ -89,7 +99,7 @@ fn gate(target: &Target, name: &str, (op, unary, _): (GateOp, UnaryOp, &str), t:
             let (lhs, to) = (activated.memory.view().into(), expected.memory.view());
             succeeded(sys::crk_binary(device, BinaryOp::Mul, t.dtype, &flat, lhs, &u_l, up, to))?;
         }
-        equal("dst", &dst, &expected).map_err(|problem| format!("{dims:?}: {problem}"))?;
+        within("dst", &dst, &expected, GATE_UNITS).map_err(|problem| format!("{dims:?}: {problem}"))?;
         unchanged(&[&g, &u])
     })
 }
@@ -114,10 +124,10 @@ fn gate_columns(target: &Target, name: &str, (op, ..): (GateOp, UnaryOp, &str), 
             let (to, beside) = (dst.memory.view(), made.memory.view());
             succeeded(sys::crk_gate_columns(device, op, t.dtype, count, k, gate, up, to, beside))?;
             succeeded(sys::crk_gate(device, op, t.dtype, &layout, gate, &layout, up, expected.memory.view()))?;
-            let x = expected.memory.view().into();
+            let x = dst.memory.view().into();
             succeeded(sys::crk_quantize_columns(device, t.dtype, count, k, x, from.memory.view()))?;
         }
-        equal("dst", &dst, &expected)?;
+        within("dst", &dst, &expected, GATE_UNITS)?;
         equal_blocks(&made, &from)?;
         unchanged(&[&g, &u])
     })

@@ -134,8 +134,8 @@ typedef enum crk_gate_op {
 } crk_gate_op_t;
 
 /* dst[i] = op(gate[i]) * up[i]: the gate of a feed-forward layer, in one launch. Both layouts have the same dims. The
- * activation is rounded to the dtype first, so that the result has the bits of crk_unary and crk_binary. BF16, F16, F32
- * and F64 only (CRK_UNSUPPORTED). */
+ * activation is rounded to the dtype first: the result is that of crk_unary and crk_binary, within two units in the
+ * last place. BF16, F16, F32 and F64 only (CRK_UNSUPPORTED). */
 CRK_API crk_status_t crk_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, const crk_layout_t *gate_layout,
                               crk_const_view_t gate, const crk_layout_t *up_layout, crk_const_view_t up,
                               crk_view_t dst);
