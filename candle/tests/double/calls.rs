@@ -1,7 +1,10 @@
 //! The HIP calls that ops make after their first use: one launch each, without allocations and copies. The double
 //! counts the calls.
-use candle_core::{D, DType, Device, Result, Tensor};
+use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
+use candle_core::{D, DType, Device, Module, Result, Tensor};
+use candle_nn::fused;
 use candle_rocm_tests::steps::{DIM, Layer, chain};
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStringExt;
 
@@ -72,6 +75,14 @@ const OPS: &[(&str, usize, Op)] = &[
     ("attention", 1, |x| {
         candle_nn::ops::sdpa(&x.unsqueeze(0)?, &x.unsqueeze(0)?, &x.unsqueeze(0)?, None, true, 0.3, 1.0)
     }),
+    ("gate", 1, |x| fused::silu_gate(x, x)),
+    ("sum and norm", 1, |x| Ok(fused::add_rms_norm(x, x, &x.get(0)?.get(0)?, 1e-5)?.1)),
+    ("choice of experts", 1, |x| Ok(fused::route(&x.get(0)?, 2, true)?.weights)),
+    ("rotary embeddings and a cache's begin", 1, |x| {
+        let (qkv, angles) = (x.unsqueeze(0)?, x.flatten_all()?.narrow(0, 0, 24)?.reshape((6, 4))?);
+        let [q, ..] = fused::rope_grow([&qkv, &qkv, &qkv], [&angles, &angles], false, None)?;
+        Ok(q)
+    }),
     ("sort", 1, |x| x.arg_sort_last_dim(true)),
     ("matmul", 1, |x| x.matmul(&x.t()?)),
     ("conv2d", 2, |x| x.unsqueeze(0)?.conv2d(&x.unsqueeze(0)?, 0, 1, 1, 1)),
@@ -107,5 +118,45 @@ pub fn a_decode_step_is_its_launches() -> Result<()> {
         layers.iter().try_fold(x, |x, layer| layer.step(&x))
     };
     assert_eq!(calls_of(step)?, [launches(2 + 2 * 19)]);
+    Ok(())
+}
+
+/// Three products of one tensor quantize it once; a norm or a gate in front of them does it in its own launch.
+pub fn activations_are_quantized_once() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let weights = QTensor::quantize(&Tensor::randn(0f32, 1., (32, DIM), &device)?, GgmlDType::Q4K)?;
+    let weights = QMatMul::from_qtensor(weights)?;
+    let (x, scale) = (Tensor::randn(0f32, 1., (1, DIM), &device)?, Tensor::ones(DIM, DType::F32, &device)?);
+    let products = |x: &Tensor| (0..3).try_for_each(|_| weights.forward(x).map(drop));
+    assert_eq!(calls_of(|| products(&x.exp()?))?, [launches(1 + 1 + 3)]);
+    assert_eq!(calls_of(|| products(&fused::rms_norm_for_products(&x, &scale, 1e-5)?))?, [launches(1 + 3)]);
+    assert_eq!(calls_of(|| products(&fused::add_rms_norm_for_products(&x, &x, &scale, 1e-5)?.1))?, [launches(1 + 3)]);
+    assert_eq!(calls_of(|| products(&fused::silu_gate_for_products(&x, &x)?))?, [launches(1 + 3)]);
+    Ok(())
+}
+
+/// A cache with room grows by a copy of the new rows alone, or by the launch that rotates them.
+pub fn a_cache_grows_in_place() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let row = Tensor::randn(0f32, 1., (1, 2, 1, 8), &device)?;
+    let cache = RefCell::new(row.clone());
+    let append = || {
+        let grown = fused::grow(&[&*cache.borrow(), &row], 2)?;
+        cache.replace(grown);
+        Ok(())
+    };
+    assert_eq!(calls_of(append)?, [launches(1)]);
+    let angles = Tensor::randn(0f32, 1., (1, 4), &device)?;
+    let kept = RefCell::new(None);
+    let rotate = || {
+        let [_, k, v] = {
+            let kept = kept.borrow();
+            let kept = kept.as_ref().map(|(k, v): &(Tensor, Tensor)| (k, v));
+            fused::rope_grow([&row, &row, &row], [&angles, &angles], false, kept)?
+        };
+        kept.replace(Some((k, v)));
+        Ok(())
+    };
+    assert_eq!(calls_of(rotate)?, [launches(1)]);
     Ok(())
 }

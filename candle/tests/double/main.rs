@@ -12,10 +12,12 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // The double's counters belong to the whole process.
     arguments.test_threads = Some(1);
-    let tests: [(_, Test); 7] = [
+    let tests: [(_, Test); 9] = [
         ("each_op_is_its_launches", calls::each_op_is_its_launches),
         ("an_elementwise_chain_is_its_launches", calls::an_elementwise_chain_is_its_launches),
         ("a_decode_step_is_its_launches", calls::a_decode_step_is_its_launches),
+        ("activations_are_quantized_once", calls::activations_are_quantized_once),
+        ("a_cache_grows_in_place", calls::a_cache_grows_in_place),
         ("without_a_gpu", machines::without_a_gpu),
         ("with_a_gpu_of_another_architecture", machines::with_a_gpu_of_another_architecture),
         ("with_a_build_that_has_no_kernels", machines::with_a_build_that_has_no_kernels),
