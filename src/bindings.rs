@@ -1,4 +1,4 @@
-// include/ fnv1a e822d012a20df14f5c9772fe65fc3fbd
+// include/ fnv1a ef29dcd117300d2dc0a33a5e1f4c699a
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -997,7 +997,7 @@ unsafe extern "C" {
  crk_free, crk_device_synchronize or crk_copy_to_host, when all streams of the GPU are idle: a driver may wait for the
  whole GPU when it frees.
 
- Below the bound, segments of 8 MiB and more go back in two cases: no call used them for 16 to 32 synchronisations,
+ Below the bound, segments of 8 MiB and more go back in two cases: no call used them for 256 to 512 synchronisations,
  or a new large segment takes their place. Both stop when twice the peak (peak_driver_bytes) has gone back in this
  way. So a loop cannot return and take the same memory for ever. Reserve the memory for a capture that needs much.
 

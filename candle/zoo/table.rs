@@ -172,7 +172,7 @@ architecture in this dtype as well. `not finite` means that Candle's CPU device 
 if it lacks ops of bf16.
 
 The trials of an architecture \"with flash attention\" call candle-flash-attn on this backend, and compute without it on
-Candle's CPU device. qwen3 and qwen3_moe do so too; quantized_llama and z_image call `candle_nn::ops::sdpa`.
+Candle's CPU device. llama, qwen3, qwen3_moe, quantized_llama, quantized_qwen3 and z_image call `candle_nn::ops::sdpa`.
 
 Five architectures are large in every configuration: convmixer, hiera, resnet with bottlenecks, the CLIP of Stable
 Diffusion, and vgg. They run only with `--include-ignored`.

@@ -12,8 +12,9 @@
 enum { IDLE_POLLS = 64 };
 
 /* A large segment goes back when it was empty for this many synchronisations; each UNUSED-th one looks for them. Such
- * segments remain after the conversion of weights, or after a long prompt. */
-enum { UNUSED = 16 };
+ * segments remain after the conversion of weights, or after a long prompt. A program that generates text synchronises
+ * once per token, and the wait for a driver that frees gigabytes must be rare there. */
+enum { UNUSED = 256 };
 
 /* A new segment of LEAST_REPLACING bytes may replace empty ones of LEAST_REPLACED. Smaller ones stay cached, because a
  * capture may count on them. */
