@@ -47,11 +47,22 @@ struct Lines {
 }
 
 impl Lines {
-    /// None if the rows of one outer index are not contiguous.
+    /// None if the rows of one outer index are not contiguous, or the outer indices are not evenly spaced.
     fn of(layout: &Layout, dim: usize) -> Option<Self> {
-        let (count, length) = (elements(&layout.dims()[..dim]), elements(&layout.dims()[dim..]));
-        let stride = if layout.is_contiguous() { length } else { layout.outer_stride_for_dim(dim)? };
-        Some(Self { count, length, stride, first: layout.start_offset() })
+        let (dims, strides) = (layout.dims(), layout.stride());
+        let (count, length) = (elements(&dims[..dim]), elements(&dims[dim..]));
+        // Follows the dims from the last one outwards; those of size 1 may have any stride.
+        let (mut next, mut stride) = (1, None);
+        for i in (0..dims.len()).rev().filter(|i| dims[*i] != 1) {
+            if i < dim && stride.is_none() {
+                (next, stride) = (strides[i], Some(strides[i]));
+            }
+            if strides[i] != next {
+                return None;
+            }
+            next *= dims[i];
+        }
+        Some(Self { count, length, stride: stride.unwrap_or(length), first: layout.start_offset() })
     }
 }
 

@@ -211,6 +211,7 @@ const NN: &[Hook] = &[
     text("src/moe.rs", 1, "use candle::{Result, Tensor};\n", MOE_NAMES),
     // Ops that models do together, and caches that grow in place.
     text("src/lib.rs", 1, "pub mod func;\n", "pub mod func;\npub mod fused;\n"),
+    text("src/layer_norm.rs", 1, "\nimpl RmsNorm {\n", NORM_SUM),
     text("src/kv_cache.rs", 1, "impl ConcatKvCache {\n", APPEND_ROTATED).or(&[0]),
     text("src/kv_cache.rs", 1, "Tensor::cat(&[k_cache, &k], ", "crate::fused::grow(&[k_cache, &k], ").or(&[0]),
     text("src/kv_cache.rs", 1, "Tensor::cat(&[v_cache, &v], ", "crate::fused::grow(&[v_cache, &v], ").or(&[0]),
@@ -373,6 +374,15 @@ impl ConcatKvCache {
         let [q, k, v] = crate::fused::rope_grow(qkv, angles, false, kept)?;
         (self.k, self.v) = (Some(k.detach()), Some(v.detach()));
         Ok((q, k, v))
+    }
+
+";
+
+const NORM_SUM: &str = "
+impl RmsNorm {
+    /// `x + residual`, and the norm of that sum.
+    pub fn forward_sum(&self, x: &Tensor, residual: &Tensor) -> Result<(Tensor, Tensor)> {
+        crate::fused::add_rms_norm(x, residual, &self.0.weight, self.0.eps)
     }
 
 ";

@@ -16,8 +16,9 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/quantized_qwen3.rs", 1, QUANTIZED_QWEN3_ATTENTION.0, QUANTIZED_QWEN3_ATTENTION.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QWEN3_MOE_ATTENTION.0, QWEN3_MOE_ATTENTION.1).or(&[0]),
     // Rotary embeddings and the growth of caches, together.
-    text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE.0, QUANTIZED_LLAMA_ROPE.1).or(&[0]),
-    text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE_END.0, QUANTIZED_LLAMA_ROPE_END.1).or(&[0]),
+    text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE.0, QUANTIZED_LLAMA_ROPE.1).when("rope_is_neox"),
+    text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE_END.0, QUANTIZED_LLAMA_ROPE_END.1)
+        .when("rope_is_neox"),
     text("src/models/llama.rs", 1, LLAMA_ROPE.0, LLAMA_ROPE.1).or(&[0]),
     text("src/models/llama.rs", 1, LLAMA_ROPE_END.0, LLAMA_ROPE_END.1).or(&[0]),
     text("src/models/qwen3.rs", 1, QWEN3_ROPE.0, QWEN3_ROPE.1).or(&[0]),
@@ -208,7 +209,7 @@ impl RmsNorm {
     /// `x + residual`, and the norm of that sum.
     pub fn forward_sum(&self, x: &Tensor, residual: &Tensor) -> Result<(Tensor, Tensor)> {
         let _enter = self.span.enter();
-        candle_nn::fused::add_rms_norm(x, residual, self.inner.weight(), self.inner.eps())
+        self.inner.forward_sum(x, residual)
     }
 
 ",
