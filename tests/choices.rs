@@ -395,8 +395,21 @@ fn quantized() {
             ("17 columns", |on| multiply_rows(on, 300, 17), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
             ("40 columns", |on| multiply_rows(on, 130, 40), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
             ("65 columns", |on| multiply_rows(on, 400, 65), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
-            ("130 columns", |on| multiply_rows(on, 400, 130), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
+            ("129 columns", |on| multiply_rows(on, 300, 129), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
+            ("130 columns", |on| multiply_rows(on, 400, 130), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x128_tiles"]),
         ]);
+    });
+}
+
+/// With waves of 64 lanes there are no kernels for wide tiles.
+#[test]
+fn tiles_of_wide_waves() {
+    over_the_double_of("tiles_of_wide_waves", "gfx942", || {
+        check(&[(
+            "130 columns",
+            |on| multiply_rows(on, 400, 130),
+            &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"],
+        )]);
     });
 }
 
