@@ -3,10 +3,10 @@
 #include "elementwise/instances.h"
 #include "quantized/matvec_few.h"
 
-#define CRK_MUL_MAT_VEC_TILES(type, columns)                                                          \
-  CRK_STREAMING(mul_mat_vec_##type##_x##columns, crk::vec_threads(columns),                           \
-                crk::vec_waves<crk::block_##type>(columns), (crk_vec_product_t product)) {            \
-    crk::mul_mat_vec_launched<crk::block_##type, columns>(CRK_ND_ARGUMENT(product)); \
+#define CRK_MUL_MAT_VEC_TILES(type, columns)                                               \
+  CRK_STREAMING(mul_mat_vec_##type##_x##columns, crk::vec_threads(columns),                \
+                crk::vec_waves<crk::block_##type>(columns), (crk_vec_product_t product)) { \
+    crk::mul_mat_vec_launched<crk::block_##type, columns>(CRK_ND_ARGUMENT(product));       \
   }
 #define CRK_MUL_MAT_VEC_COLUMNS(type) \
   CRK_MUL_MAT_VEC_TILES(type, 1)      \
