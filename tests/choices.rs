@@ -395,8 +395,21 @@ fn quantized() {
             ("17 columns", |on| multiply_rows(on, 300, 17), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
             ("40 columns", |on| multiply_rows(on, 130, 40), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
             ("65 columns", |on| multiply_rows(on, 400, 65), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
+            ("129 columns", |on| multiply_rows(on, 300, 129), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
             ("130 columns", |on| multiply_rows(on, 400, 130), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x128_tiles"]),
         ]);
+    });
+}
+
+/// With waves of 64 lanes there are no kernels for wide tiles.
+#[test]
+fn tiles_of_wide_waves() {
+    over_the_double_of("tiles_of_wide_waves", "gfx942", || {
+        check(&[(
+            "130 columns",
+            |on| multiply_rows(on, 400, 130),
+            &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"],
+        )]);
     });
 }
 
@@ -568,7 +581,7 @@ fn attention() {
                 |on| Attending { keys: 0, ..Attending::of(on, F16, 300, 64, 64) }.run(""),
                 &["attention_f16_64_tiles 24"],
             ),
-            ("a query", |on| attend_few(on, 1, 300, ""), &["attention_f16_64_split 8"]),
+            ("a query", |on| attend_few(on, 1, 300, ""), &["attention_f16_64_split 8", "attention_f16_combine 8"]),
             ("a query of 256 keys", |on| attend_few(on, 1, 256, ""), &["attention_f16_64_split 4"]),
             ("a query of no keys", |on| attend_few(on, 1, 0, ""), &["attention_f16_64_split 4"]),
             (
@@ -591,11 +604,15 @@ fn attention() {
             ("136 columns", |on| attend(on, F16, 65, 136, 128), &["attention_f16_192_tiles 8"]),
             ("200 columns", |on| attend(on, F16, 65, 200, 200), &["attention_f16_256_tiles 8"]),
             ("264 columns", |on| attend(on, F16, 64, 264, 8), &["attention_f16_512_tiles 8"]),
-            ("a query of 257 keys", |on| attend_few(on, 1, 257, ""), &["attention_f16_64_split 8"]),
+            (
+                "a query of 257 keys",
+                |on| attend_few(on, 1, 257, ""),
+                &["attention_f16_64_split 8", "attention_f16_combine 8"],
+            ),
             (
                 "a query of many keys, f32",
                 |on| Attending { queries: 1, ..Attending::of(on, F32, 4000, 64, 64) }.run(""),
-                &["attention_f32_64_split 8"],
+                &["attention_f32_64_split 8", "attention_f32_combine 8"],
             ),
             ("a window", |on| attend_with(on, "a window"), &["attention_f16_64_tiles64 16"]),
             ("a cap", |on| attend_with(on, "a cap"), &["attention_f16_64_tiles64_general 16"]),

@@ -24,8 +24,8 @@ static bool has_wide_tiles(crk_device_t self) {
   return self->driver->backend == CRK_BACKEND_CUDA || self->context->info.wave_size == 32;
 }
 
-/* The least number of tiles for which a tile size is used. On AMD GPUs a unit holds two or three blocks with wide tiles,
- * and one block with a smaller tile is less work for it. */
+/* The least number of tiles for which a tile size is used. With wide tiles, units without a block would leave more idle
+ * on AMD GPUs, where a unit holds two or three such blocks (not measured). */
 static uint64_t least_tiles(crk_device_t self, uint32_t choice) {
   const uint64_t units = crk_priv_units(self);
   return choice < WIDE_TILES && self->driver->backend == CRK_BACKEND_HIP ? units : units / 2;

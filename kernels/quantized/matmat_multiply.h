@@ -1,6 +1,6 @@
-/* Multiplies the rows and the columns of a tile in shared memory (matmat_tile.h), and keeps the thread's sums. The codes
- * are multiplied in integers (matrix.h); scales are applied in f32 to the sum of each 32 or 16 products. Minima are
- * added in f32 after them, or by matrix cores once per step. */
+/* Multiplies the rows and the columns of a tile in shared memory (matmat_tile.h), and keeps the thread's sums. The
+ * codes are multiplied in integers (matrix.h); scales are applied in f32 to the sum of each 32 or 16 products. Minima
+ * are added in f32 after them, or by matrix cores once per step. */
 #ifndef CRK_MATMAT_MULTIPLY_H
 #define CRK_MATMAT_MULTIPLY_H
 

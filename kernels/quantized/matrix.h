@@ -70,9 +70,9 @@ struct dot_products {
 };
 
 #if CRK_MATRIX_CORES
-/* Waves of a block that have different rows. A wave's part of a large tile is wider than tall in squares if a lane has 8
- * rows of a square: then scales take as many loads as codes do, and serve all columns of the wave. With two scales per
- * row, a lane has too few registers for the codes of that many columns. */
+/* Waves of a block that have different rows. A wave's part of a large tile is wider than tall in squares if a lane has
+ * 8 rows of a square: then scales take as many loads as codes do, and serve all columns of the wave. With two scales
+ * per row, a lane has too few registers for the codes of that many columns. */
 constexpr int waves_down(int rows, int columns, int waves, int parts) {
   return columns == 16                                                                   ? waves
          : matrix_core::tall == 8 && parts == 1 && rows * columns == 8 * waves * 16 * 16 ? rows / 32

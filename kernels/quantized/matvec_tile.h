@@ -1,6 +1,6 @@
 /* Products of quantized weights with one to eight columns of activations, for the launchers; the entry point is
- * mul_mat_vec_tiles. A block of threads makes a tile of rows. matvec_columns.h has the plan, matvec_staged.h the
- * copies.
+ * mul_mat_vec_tiles. Without asynchronous copies, matvec_few.h makes those with more than two columns. A block of
+ * threads makes a tile of rows. matvec_columns.h has the plan, matvec_staged.h the copies.
  *
  * Reading the weights is the limit, so every byte of weights is read once, in whole lines. A stage is a fixed number of
  * pieces from each of a few rows. A wave copies it to its own part of shared memory, 16 bytes per lane side by side.
