@@ -1,6 +1,6 @@
 /* The module `gate`: dst[i] = activation(gate[i]) * up[i], for csrc/launch/gate.c. The kernels are
- * gate_<activation>_<type>_vec and _nd; those that end in _columns also quantize the result. A new activation takes a functor in elementwise/activations.h and a line in
- * CRK_GATE_OPS. */
+ * gate_<activation>_<type>_vec and _nd; those that end in _columns also quantize the result. A new activation takes a
+ * functor in elementwise/activations.h and a line in CRK_GATE_OPS. */
 #include "elementwise/activations.h"
 #include "elementwise/instances.h"
 #include "quantized/q8_1.h"
@@ -8,8 +8,8 @@
 namespace crk {
 namespace {
 
-/* dst = gate(x, up) for `packs` packs of 16 bytes, and the same as q8_1 blocks (quantized/q8_1.h). The grid has `blocks`
- * blocks of threads. All pointers are aligned to 16 bytes. */
+/* dst = gate(x, up) for `packs` packs of 16 bytes, and the same as q8_1 blocks (quantized/q8_1.h). The grid has
+ * `blocks` blocks of threads. All pointers are aligned to 16 bytes. */
 template <class Op, class T>
 CRK_FN void gate_columns(const T *x, const T *up, T *dst, block_q8_1 *columns, uint64_t packs, uint32_t blocks) {
   constexpr int V = 16 / static_cast<int>(sizeof(T));

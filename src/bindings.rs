@@ -1,4 +1,4 @@
-// include/ fnv1a ef29dcd117300d2dc0a33a5e1f4c699a
+// include/ fnv1a fd3b217ddf45e8456d7e164a9e97a5d0
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -795,8 +795,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** A number that grows when a capture begins or ends and when a graph is launched, on any handle of the process. What a
- program keeps of a tensor's contents, such as a copy in another format, is of the same contents only while this number
- and the tensor are unchanged: a replay writes to memory that no call names.*/
+ program keeps of a tensor's contents, such as a copy in another format, is of the same contents only while this
+ number and the tensor are unchanged: a replay writes to memory that no call names.*/
     pub fn crk_graph_epoch() -> u64;
 }
 unsafe extern "C" {
@@ -2713,14 +2713,14 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** Chooses the `topk` experts of each of `tokens` tokens. logits are f32, `experts` per token. p is their softmax.
  topk_weights (f32) and topk_ids (u32), both topk per token, get the largest p and their experts, largest first; of
- equal p, the first expert. With `normalise`, a token's weights are divided by their sum. A token with NaN or +inf among
- its logits gets weights of NaN.
+ equal p, the first expert. With `normalise`, a token's weights are divided by their sum. A token with NaN or +inf
+ among its logits gets weights of NaN.
 
- sorted_token_ids and expert_ids (u32, tokens \* topk) get the numbers m of the results and topk_ids\[m\], sorted by expert
- and then by m, as the products above take them. Both may have ptr NULL.
+ sorted_token_ids and expert_ids (u32, tokens \* topk) get the numbers m of the results and topk_ids\[m\], sorted by
+ expert and then by m, as the products above take them. Both may have ptr NULL.
 
- One launch, or that of crk_argsort too for more than 256 sorted results. At most 512 experts, and a topk of at most 32
- (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two may overlap.*/
+ One launch, or that of crk_argsort too for more than 256 sorted results. At most 512 experts, and a topk of at most
+ 32 (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two may overlap.*/
     pub fn crk_moe_route(
         self_: crk_device_t,
         experts: usize,
@@ -2807,10 +2807,10 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** sum\[i\] = x\[i\] + residual\[i\], rounded to the dtype, and dst = crk_rms_norm of sum: a layer's residual and its next norm.
- {NULL, 0} as `residual` and as `sum` makes dst = crk_rms_norm of x. x, residual, sum and dst are `rows` rows of `cols`
- elements, contiguous from the beginning of their views. sum, dst and columns must not overlap each other or a source.
- The results have the bits of crk_binary and crk_rms_norm of tensors that are aligned alike.
+    /** sum\[i\] = x\[i\] + residual\[i\], rounded to the dtype, and dst = crk_rms_norm of sum: a layer's residual and its next
+ norm. {NULL, 0} as `residual` and as `sum` makes dst = crk_rms_norm of x. x, residual, sum and dst are `rows` rows of
+ `cols` elements, contiguous from the beginning of their views. sum, dst and columns must not overlap each other or a
+ source. The results have the bits of crk_binary and crk_rms_norm of tensors that are aligned alike.
 
  With `columns`, dst also becomes activations of crk_mul_mat_vec_q8_1, as by crk_quantize_columns: crk_columns_bytes
  bytes, aligned to 4. {NULL, 0} stands for none. Then cols is a multiple of 32, and dtype is not F64.
@@ -2992,8 +2992,8 @@ unsafe extern "C" {
         dst: crk_view_t,
     ) -> crk_status_t;
 }
-/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. No two elements
- of the result share memory.*/
+/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. No two
+ elements of the result share memory.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_rope_rows {
@@ -3029,15 +3029,15 @@ impl Default for crk_rope_rows {
         }
     }
 }
-/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. No two elements
- of the result share memory.*/
+/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. No two
+ elements of the result share memory.*/
 pub type crk_rope_rows_t = crk_rope_rows;
 unsafe extern "C" {
-    /** Rotates the queries and the keys of a layer as crk_rope does, and copies its values, in one launch. The results may lie
- in caches: dst is then the part of the cache that the new tokens take. rows\[0\] are the queries, rows\[1\] the keys,
- rows\[2\] the values; all have the same batch, tokens and d. kind is ROPE or ROPE_I. cos and sin as for crk_rope. No dst
- overlaps another dst, a src, cos or sin. One launch without scratch memory; fewer than 2^31 pairs (CRK_UNSUPPORTED).
- Fails as crk_rope does.*/
+    /** Rotates the queries and the keys of a layer as crk_rope does, and copies its values, in one launch. The results may
+ lie in caches: dst is then the part of the cache that the new tokens take. rows\[0\] are the queries, rows\[1\] the keys,
+ rows\[2\] the values; all have the same batch, tokens and d. kind is ROPE or ROPE_I. cos and sin as for crk_rope. No
+ dst overlaps another dst, a src, cos or sin. One launch without scratch memory; fewer than 2^31 pairs
+ (CRK_UNSUPPORTED). Fails as crk_rope does.*/
     pub fn crk_rope_qkv(
         self_: crk_device_t,
         kind: crk_rope_kind_t,

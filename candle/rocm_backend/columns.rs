@@ -81,8 +81,8 @@ impl RocmStorage {
         })
     }
 
-    /// The blocks of [`RocmStorage::columns`] for a whole tensor; None if it has more than eight rows, or rows of no whole
-    /// blocks.
+    /// The blocks of [`RocmStorage::columns`] for a whole tensor; None if it has more than eight rows, or rows of no
+    /// whole blocks.
     pub fn columns_of(&self, layout: &Layout) -> Result<Option<Arc<Buffer>>> {
         let dtype = super::dtype_of(self.dtype(), "quantize")?;
         Part::of(layout).map(|part| Ok(self.columns(part, dtype)?.blocks.clone())).transpose()

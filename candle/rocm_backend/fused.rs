@@ -1,6 +1,6 @@
-//! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is tracked
-//! for gradients, they are the ops that they stand for. Results have the same bits as those of the separate ops, but for
-//! gates (two units in the last place), [`route`] and [`attention`].
+//! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is
+//! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
+//! ops, but for gates (two units in the last place), [`route`] and [`attention`].
 use crate::Activation;
 use candle::{Result, Tensor};
 
@@ -32,9 +32,9 @@ pub fn grow<A: AsRef<Tensor>>(args: &[A; 2], dim: usize) -> Result<Tensor> {
     Tensor::cat(args, dim)
 }
 
-/// Rotates new queries and keys (batch, heads, tokens, d), and appends the keys and the values to their caches. The angles
-/// are those of the new tokens. `interleaved`: pairs are neighbours, as for `rope_i`. On a ROCm device it is one launch,
-/// and caches grow in place as by [`grow`].
+/// Rotates new queries and keys (batch, heads, tokens, d), and appends the keys and the values to their caches. The
+/// angles are those of the new tokens. `interleaved`: pairs are neighbours, as for `rope_i`. On a ROCm device it is one
+/// launch, and caches grow in place as by [`grow`].
 pub fn rope_grow(
     [q, k, v]: [&Tensor; 3],
     [cos, sin]: [&Tensor; 2],
@@ -199,8 +199,8 @@ pub struct Routes {
     pub tokens: Tensor,
 }
 
-/// Chooses the `topk` experts of each token by the softmax of its `logits` (tokens, experts). With `normalise`, a token's
-/// weights add up to 1.
+/// Chooses the `topk` experts of each token by the softmax of its `logits` (tokens, experts). With `normalise`, a
+/// token's weights add up to 1.
 pub fn route(logits: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
     #[cfg(feature = "_rocm")]
     {

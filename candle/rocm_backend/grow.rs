@@ -19,8 +19,8 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Takes the rows `rows` for the tensor that ends where they begin. False if they do not fit, if the tensor is another
-    /// view of the storage, or if they are taken.
+    /// Takes the rows `rows` for the tensor that ends where they begin. False if they do not fit, if the tensor is
+    /// another view of the storage, or if they are taken.
     fn take(&self, layout: &Layout, dim: usize, rows: std::ops::Range<usize>) -> bool {
         rows.end <= self.capacity
             && layout.start_offset() == 0
@@ -98,9 +98,9 @@ fn fit(cache: &Tensor, rows: &Tensor, dim: usize) -> bool {
         && others(cache) == others(rows)
 }
 
-/// Takes `count` more rows along `dim` for a cache. The result has them at its end, and nothing is written there yet. It
-/// shares the cache's memory if that has room, else the cache is copied to memory with room for 256 rows more, or fewer.
-/// Without a cache it is `rows` alone.
+/// Takes `count` more rows along `dim` for a cache. The result has them at its end, and nothing is written there yet.
+/// It shares the cache's memory if that has room, else the cache is copied to memory with room for 256 rows more, or
+/// fewer. Without a cache it is `rows` alone.
 fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize) -> Result<Tensor> {
     let count = rows.dims()[dim];
     let length = cache.map_or(0, |cache| cache.dims()[dim]);
@@ -127,8 +127,8 @@ fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize) -> Result<Tensor> 
 }
 
 /// `cat` of a cache and new rows. The result shares the cache's memory, if that has room: only the rows are copied.
-/// Otherwise both are copied to memory with room for 256 rows more, or fewer. The cache stays valid; write neither it nor
-/// the result in place afterwards. The result is not contiguous if a dim before `dim` is longer than 1.
+/// Otherwise both are copied to memory with room for 256 rows more, or fewer. The cache stays valid; write neither it
+/// nor the result in place afterwards. The result is not contiguous if a dim before `dim` is longer than 1.
 ///
 /// None where the tensors are not on one ROCm device, do not go together, or are tracked for gradients: then `cat` says
 /// what it thinks of them.

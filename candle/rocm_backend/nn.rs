@@ -55,8 +55,8 @@ impl RocmStorage {
         })
     }
 
-    /// `x + residual` and its `rms_norm`, in one launch; without a residual, the norm of `x`. All tensors are contiguous.
-    /// `for_products`: the norm is the input of quantized products, so its activations are made with it.
+    /// `x + residual` and its `rms_norm`, in one launch; without a residual, the norm of `x`. All tensors are
+    /// contiguous. `for_products`: the norm is the input of quantized products, so its activations are made with it.
     pub fn add_rms_norm(
         &self,
         layout: &Layout,
@@ -120,8 +120,8 @@ impl RocmStorage {
         })
     }
 
-    /// The choice of experts by their logits, (tokens, experts) and contiguous: weights (tokens, topk), and the experts and
-    /// results in the order of the experts.
+    /// The choice of experts by their logits, (tokens, experts) and contiguous: weights (tokens, topk), and the experts
+    /// and results in the order of the experts.
     pub fn route(
         &self,
         layout: &Layout,

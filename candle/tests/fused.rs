@@ -1,5 +1,5 @@
-//! The functions of candle_nn::fused on a ROCm device, beside the ops that they stand for; caches that grow in place; and
-//! activations that are quantized once.
+//! The functions of candle_nn::fused on a ROCm device, beside the ops that they stand for; caches that grow in place;
+//! and activations that are quantized once.
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{D, DType, Device, Module, Result, Tensor};
 use candle_nn::{Activation, fused};

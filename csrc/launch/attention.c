@@ -480,8 +480,8 @@ static uint64_t choose_tile_parts(crk_device_t self, const problem_t *problem, u
 }
 
 /* The heads whose tiles take turns. In a causal call, later tiles see more keys. If the tiles of a head followed each
- * other, the last heads' longest ones would begin when the other units have nothing left to do. In runs, the blocks that
- * a device holds at once still have several tiles of each head, which share its keys in the cache. */
+ * other, the last heads' longest ones would begin when the other units have nothing left to do. In runs, the blocks
+ * that a device holds at once still have several tiles of each head, which share its keys in the cache. */
 static uint64_t choose_run(crk_device_t self, const problem_t *problem) {
   const uint64_t all_heads = problem->heads * problem->sequences;
   if (problem->call.right == UINT32_MAX) {

@@ -37,8 +37,8 @@ crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_con
 /* 0, 1 or 2 for F32, F16 or BF16. Fails with CRK_UNSUPPORTED for another dtype. */
 crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uint32_t *index);
 
-/* *bytes = the bytes of crk_quantize_columns' blocks. Fails where k is not whole blocks, or the view `name` is too small
- * or not aligned. */
+/* *bytes = the bytes of crk_quantize_columns' blocks. Fails where k is not whole blocks, or the view `name` is too
+ * small or not aligned. */
 crk_status_t crk_priv_check_columns(const char *where, const char *name, size_t columns, size_t k, crk_view_t blocks,
                                     size_t *bytes);
 

@@ -38,8 +38,8 @@ CRK_FN void add_parts(split_sums &to, const float *weights, const float *sums, u
 
 /* Adds up the parts of `rows` rows of a kv head, from first_row on, and stores the results. A thread takes four numbers
  * of a row. Where threads are left, groups of them share the parts, four or more each. Columns is the number of threads
- * per row; 0 for dv / 4 and a single row. All Threads threads of the block come. `room` is shared memory for 6 * Threads
- * numbers. */
+ * per row; 0 for dv / 4 and a single row. All Threads threads of the block come. `room` is shared memory for 6 *
+ * Threads numbers. */
 template <uint32_t Threads, uint32_t Columns, class T>
 CRK_FN void combine_rows(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, uint32_t rows,
                          float *room) {

@@ -1,5 +1,5 @@
-/* The routing of tokens to experts: the softmax over a token's experts, the `topk` largest, and for few tokens the lists
- * of results in the order of their experts. A group of 32 lanes has a token. Main function: moe_route. */
+/* The routing of tokens to experts: the softmax over a token's experts, the `topk` largest, and for few tokens the
+ * lists of results in the order of their experts. A group of 32 lanes has a token. Main function: moe_route. */
 #ifndef CRK_MOE_ROUTE_H
 #define CRK_MOE_ROUTE_H
 

@@ -22,8 +22,8 @@ CRK_FN void store_passed(float *dst, const pack<float, V> &values);
 template <int V>
 CRK_FN pack<float, V> load_passed(const float *src);
 
-/* True in all threads of the last block to come here, of `blocks` blocks of the launch. The block may then load what all
- * these blocks stored before they came. Only for cooperative kernels; all threads of the block come. `ticket` is in
+/* True in all threads of the last block to come here, of `blocks` blocks of the launch. The block may then load what
+ * all these blocks stored before they came. Only for cooperative kernels; all threads of the block come. `ticket` is in
  * global memory; it is 0 before the launch and again after it. */
 CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks);
 

@@ -17,8 +17,8 @@ pub struct Routes<'a> {
 }
 
 impl Device {
-    /// The `topk` experts of each of `tokens` tokens by their logits, f32: `crk_moe_route`. `lists` are sorted_token_ids
-    /// and expert_ids.
+    /// The `topk` experts of each of `tokens` tokens by their logits, f32: `crk_moe_route`. `lists` are
+    /// sorted_token_ids and expert_ids.
     pub fn moe_route<'a>(
         &self,
         (experts, tokens, topk): (usize, usize, usize),

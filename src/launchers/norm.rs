@@ -21,8 +21,8 @@ impl Device {
         launch!(self.crk_rms_norm(dtype, layout, self.view(src)?, alpha, self.view(dst)?, eps))
     }
 
-    /// `sum = x + residual` and `dst = rms_norm(sum) * alpha`, of `rows` rows of `cols` elements; `residual` and `sum` may
-    /// be absent. With `columns`, dst also becomes activations of a quantized product: `crk_add_rms_norm`.
+    /// `sum = x + residual` and `dst = rms_norm(sum) * alpha`, of `rows` rows of `cols` elements; `residual` and `sum`
+    /// may be absent. With `columns`, dst also becomes activations of a quantized product: `crk_add_rms_norm`.
     #[allow(clippy::too_many_arguments)]
     pub fn add_rms_norm<'a>(
         &self,

@@ -1,5 +1,5 @@
-//! The changes to candle-transformers: its models call the functions of `candle_nn::fused`, which are one launch each on a
-//! ROCm device and the ops that they replace elsewhere. A line is for every model that is written in these words.
+//! The changes to candle-transformers: its models call the functions of `candle_nn::fused`, which are one launch each
+//! on a ROCm device and the ops that they replace elsewhere. A line is for every model that is written in these words.
 
 use crate::hook::{Hook, SOME, text, twins};
 use crate::rules::Backend::Metal;
@@ -70,8 +70,8 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/llama.rs", 1, LLAMA_SUM.0, LLAMA_SUM.1).or(&[0]),
     text("src/models/qwen3.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
     text("src/models/qwen3_moe.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
-    // Mixtures of experts. The fused kernels take f16 and bf16. The plain path is there for f32, and for other devices of
-    // a build for ROCm.
+    // Mixtures of experts. The fused kernels take f16 and bf16. The plain path is there for f32, and for other devices
+    // of a build for ROCm.
     text("src/models/qwen3_moe.rs", 1, "if cfg!(feature = \"cuda\") {", FUSED_MOE),
     text("src/fused_moe.rs", 2, ROUTES.0, ROUTES.1).or(&[0]),
     text("src/fused_moe.rs", 1, ROUTES_END.0, ROUTES_END.1).or(&[0]),
@@ -311,7 +311,10 @@ if cfg!(feature = \"cuda\")
                 {";
 
 const ROUTES: Change = (
-    "        let routing_weights =\n            candle_nn::ops::softmax_last_dim(&router_logits.to_dtype(DType::F32)?)?;\n",
+    "\
+        let routing_weights =
+            candle_nn::ops::softmax_last_dim(&router_logits.to_dtype(DType::F32)?)?;
+",
     "\
         let (topk_weights, expert_ids, sorted_token_ids) = if xs.device().is_rocm() {
             let topk = self.num_experts_per_tok;

@@ -30,10 +30,10 @@ CRK_API crk_status_t crk_softmax(crk_device_t self, crk_dtype_t dtype, const crk
 CRK_API crk_status_t crk_rms_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
                                   crk_const_view_t src, crk_const_view_t alpha, crk_view_t dst, float eps);
 
-/* sum[i] = x[i] + residual[i], rounded to the dtype, and dst = crk_rms_norm of sum: a layer's residual and its next norm.
- * {NULL, 0} as `residual` and as `sum` makes dst = crk_rms_norm of x. x, residual, sum and dst are `rows` rows of `cols`
- * elements, contiguous from the beginning of their views. sum, dst and columns must not overlap each other or a source.
- * The results have the bits of crk_binary and crk_rms_norm of tensors that are aligned alike.
+/* sum[i] = x[i] + residual[i], rounded to the dtype, and dst = crk_rms_norm of sum: a layer's residual and its next
+ * norm. {NULL, 0} as `residual` and as `sum` makes dst = crk_rms_norm of x. x, residual, sum and dst are `rows` rows of
+ * `cols` elements, contiguous from the beginning of their views. sum, dst and columns must not overlap each other or a
+ * source. The results have the bits of crk_binary and crk_rms_norm of tensors that are aligned alike.
  *
  * With `columns`, dst also becomes activations of crk_mul_mat_vec_q8_1, as by crk_quantize_columns: crk_columns_bytes
  * bytes, aligned to 4. {NULL, 0} stands for none. Then cols is a multiple of 32, and dtype is not F64.

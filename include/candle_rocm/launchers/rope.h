@@ -43,8 +43,8 @@ CRK_API crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype
                               crk_const_view_t cos, const crk_layout_t *sin_layout, crk_const_view_t sin,
                               crk_view_t dst);
 
-/* A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. No two elements
- * of the result share memory. */
+/* A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. No two
+ * elements of the result share memory. */
 typedef struct crk_rope_rows {
   const crk_layout_t *src_layout;
   crk_const_view_t src;
@@ -52,11 +52,11 @@ typedef struct crk_rope_rows {
   crk_view_t dst;
 } crk_rope_rows_t;
 
-/* Rotates the queries and the keys of a layer as crk_rope does, and copies its values, in one launch. The results may lie
- * in caches: dst is then the part of the cache that the new tokens take. rows[0] are the queries, rows[1] the keys,
- * rows[2] the values; all have the same batch, tokens and d. kind is ROPE or ROPE_I. cos and sin as for crk_rope. No dst
- * overlaps another dst, a src, cos or sin. One launch without scratch memory; fewer than 2^31 pairs (CRK_UNSUPPORTED).
- * Fails as crk_rope does. */
+/* Rotates the queries and the keys of a layer as crk_rope does, and copies its values, in one launch. The results may
+ * lie in caches: dst is then the part of the cache that the new tokens take. rows[0] are the queries, rows[1] the keys,
+ * rows[2] the values; all have the same batch, tokens and d. kind is ROPE or ROPE_I. cos and sin as for crk_rope. No
+ * dst overlaps another dst, a src, cos or sin. One launch without scratch memory; fewer than 2^31 pairs
+ * (CRK_UNSUPPORTED). Fails as crk_rope does. */
 CRK_API crk_status_t crk_rope_qkv(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype,
                                   const crk_rope_rows_t rows[3], const crk_layout_t *cos_layout, crk_const_view_t cos,
                                   const crk_layout_t *sin_layout, crk_const_view_t sin);
