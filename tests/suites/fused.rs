@@ -485,10 +485,10 @@ fn route(target: &Target, name: &str) -> Outcome {
             let sum: f64 = row.iter().map(|x| (f64::from(*x) - largest).exp()).sum();
             let p = |i: usize| (f64::from(row[i]) - largest).exp() / sum;
             let total: f64 = if normalise { order[..topk].iter().map(|&i| p(i)).sum() } else { 1.0 };
-            for j in 0..topk {
+            for (j, &wanted) in order[..topk].iter().enumerate() {
                 let at = token * topk + j;
                 // Different logits may have the same probability once it is rounded.
-                let (id, wanted) = (got_ids[at] as usize, order[j]);
+                let id = got_ids[at] as usize;
                 if id != wanted && (few || (row[id] - row[wanted]).abs() > 1e-6) {
                     return Err(format!("token {token}: expert {j} is {id}, not {wanted}"));
                 }
