@@ -147,6 +147,9 @@ fn caches_grow() -> Result<()> {
     Ok(())
 }
 
+/// Keys and values.
+type Pair = (Tensor, Tensor);
+
 #[test]
 fn rotated_caches_grow() -> Result<()> {
     let device = device();
@@ -154,7 +157,7 @@ fn rotated_caches_grow() -> Result<()> {
         for interleaved in [false, true] {
             let rope = if interleaved { candle_nn::rotary_emb::rope_i } else { candle_nn::rotary_emb::rope };
             let (cos, sin) = (random(&[400, d / 2], dtype, &device)?, random(&[400, d / 2], dtype, &device)?);
-            let (mut cache, mut expected): (Option<(Tensor, Tensor)>, Option<(Tensor, Tensor)>) = (None, None);
+            let (mut cache, mut expected): (Option<Pair>, Option<Pair>) = (None, None);
             let mut at = 0;
             for count in [5, 1, 1, 300, 1] {
                 // As a model has them: (batch, tokens, heads, d), transposed.
