@@ -315,6 +315,8 @@ fn candles_roots() -> HashSet<&'static str> {
 const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // Powers and normal distributions in f64 are limited by arithmetic.
     ("64 lanes", "unary", "_f64_nd", 6),
+    // The error function of eight elements: 65 registers.
+    ("64 lanes", "gate", "gelu_erf_bf16_nd", 7),
     // The pairs of a row are in registers.
     ("64 lanes", "sort", "argsort_many", 3),
     ("64 lanes", "sort", "argsort_merge", 3),
@@ -341,8 +343,10 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("1024 registers", "quantized_vec", "q6_K_x1", 7),
     ("1024 registers", "quantized_vec", "_x8", 5),
     ("1024 registers", "quantized_vec", "_x4", 5),
-    // The codes of two rows, and those of four tokens or the sums of eight. Sixteen sums of a tile per thread, and the
+    // The probabilities and the keys of sixteen experts per lane; a launch of few blocks. The codes of two rows, and
+    // those of four tokens or the sums of eight. Sixteen sums of a tile per thread, and the
     // numbers and addresses of the next tile. Shared memory, for launches of one block.
+    ("64 lanes", "moe", "moe_route_16", 6),
     ("64 lanes", "moe", "_4", 4),
     ("64 lanes", "moe", "_8", 4),
     ("64 lanes", "moe", "_64", 2),
