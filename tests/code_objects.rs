@@ -343,9 +343,9 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("1024 registers", "quantized_vec", "q6_K_x1", 7),
     ("1024 registers", "quantized_vec", "_x8", 5),
     ("1024 registers", "quantized_vec", "_x4", 5),
-    // The probabilities and the keys of sixteen experts per lane; a launch of few blocks. The codes of two rows, and
-    // those of four tokens or the sums of eight. Sixteen sums of a tile per thread, and the
-    // numbers and addresses of the next tile. Shared memory, for launches of one block.
+    // The probabilities and the keys of sixteen experts per lane. The codes of two rows, and those of four tokens or
+    // the sums of eight. Sixteen sums of a tile per thread, and the numbers and addresses of the next tile. Shared
+    // memory, for launches of one block.
     ("64 lanes", "moe", "moe_route_16", 6),
     ("64 lanes", "moe", "_4", 4),
     ("64 lanes", "moe", "_8", 4),
