@@ -2,7 +2,7 @@
 //! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
 //! ops, but for gates (two units in the last place), [`route`] and [`attention`].
 use crate::Activation;
-use candle::{Result, Tensor};
+use candle::{D, DType, Result, Tensor};
 
 #[cfg(feature = "_rocm")]
 use candle::{
@@ -14,7 +14,10 @@ use candle::{
 /// Whether the fused kernels take the tensors.
 #[cfg(feature = "_rocm")]
 fn takes(tensors: &[&Tensor]) -> bool {
-    tensors.iter().all(|t| t.device().same_device(tensors[0].device()) && t.device().is_rocm() && !t.track_op())
+    let first = tensors[0];
+    first.device().is_rocm()
+        && matches!(first.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+        && tensors.iter().all(|t| t.device().same_device(first.device()) && t.dtype() == first.dtype() && !t.track_op())
 }
 
 #[cfg(feature = "_rocm")]
@@ -69,7 +72,7 @@ fn gate_op(activation: Activation) -> Option<GateOp> {
 fn gate_of(activation: Activation, gate: &Tensor, up: &Tensor, for_products: bool) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
     if let Some(op) = gate_op(activation) {
-        if gate.dims() == up.dims() && gate.dtype() == up.dtype() && gate.dtype().is_float() && takes(&[gate, up]) {
+        if gate.dims() == up.dims() && takes(&[gate, up]) {
             let ((g, g_l), (u, u_l)) = (gate.storage_and_layout(), up.storage_and_layout());
             let (g, u) = (RocmStorage::of(&g, "gate", "gate")?, RocmStorage::of(&u, "gate", "up")?);
             return Ok(of(g.gate(op, g_l, (u, u_l), for_products)?, gate));
@@ -109,9 +112,7 @@ fn norm(
 ) -> Result<Option<(Option<Tensor>, Tensor)>> {
     let other = residual.unwrap_or(x);
     let go = x.dims() == other.dims()
-        && [other, weight].iter().all(|t| t.dtype() == x.dtype() && t.is_contiguous())
-        && x.is_contiguous()
-        && x.dtype().is_float()
+        && [x, other, weight].iter().all(|t| t.is_contiguous())
         && weight.elem_count() == x.dims().last().copied().unwrap_or(0)
         && takes(&[x, other, weight]);
     if !go {
@@ -180,7 +181,10 @@ impl Input {
 
 /// Whether [`attention`] computes the tensors.
 pub fn has_attention(q: &Tensor) -> bool {
-    q.device().is_rocm() && !q.track_op()
+    q.device().is_rocm()
+        && matches!(q.dtype(), DType::F16 | DType::BF16 | DType::F32)
+        && q.dims().last().is_some_and(|d| *d <= 512)
+        && !q.track_op()
 }
 
 /// `softmax(scale * q * k^T) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys, by
@@ -204,7 +208,7 @@ pub struct Routes {
 pub fn route(logits: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
     #[cfg(feature = "_rocm")]
     {
-        let logits = logits.to_dtype(candle::DType::F32)?.contiguous()?;
+        let logits = logits.to_dtype(DType::F32)?.contiguous()?;
         let (tokens, experts) = logits.dims2()?;
         if takes(&[&logits]) && experts <= 512 && topk <= experts.min(32) {
             let (storage, layout) = logits.storage_and_layout();
@@ -220,11 +224,11 @@ pub fn route(logits: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
             });
         }
     }
-    let p = crate::ops::softmax_last_dim(&logits.to_dtype(candle::DType::F32)?)?;
-    let ids = p.arg_sort_last_dim(false)?.narrow(candle::D::Minus1, 0, topk)?.contiguous()?;
-    let mut weights = p.gather(&ids, candle::D::Minus1)?;
+    let p = crate::ops::softmax_last_dim(&logits.to_dtype(DType::F32)?)?;
+    let ids = p.arg_sort_last_dim(false)?.narrow(D::Minus1, 0, topk)?.contiguous()?;
+    let mut weights = p.gather(&ids, D::Minus1)?;
     if normalise {
-        weights = weights.broadcast_div(&weights.sum_keepdim(candle::D::Minus1)?)?;
+        weights = weights.broadcast_div(&weights.sum_keepdim(D::Minus1)?)?;
     }
     let (experts, tokens) = ids.flatten_all()?.sort_last_dim(true)?;
     Ok(Routes { weights, experts, tokens })

@@ -3,7 +3,7 @@ use super::layout::layout_of;
 use super::{RocmStorage, WrapErr, elements, kernels};
 use crate::backend::BackendStorage;
 use crate::op::BackpropOp;
-use crate::{Layout, Result, Shape, Storage, Tensor};
+use crate::{DType, Layout, Result, Shape, Storage, Tensor};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows by which a cache grows: that many appends copy only the new rows.
@@ -165,7 +165,7 @@ pub fn rope_grow(
     let untracked = [q, k, v, cos, sin].iter().all(|t| !t.track_op());
     let fits = q.device().is_rocm()
         && one_device
-        && q.dtype().is_float()
+        && matches!(q.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64)
         && q.rank() == 4
         && q.elem_count() > 0
         && [q, k, v].iter().all(|t| rows(t) && like_q(t))

@@ -8,8 +8,14 @@ use crate::{DType, Layout, Result, Shape};
 use candle_rocm_sys::Buffer;
 
 /// Memory for the activations of a result of `rows` rows of `cols` elements, if they are wanted and few enough to be
-/// kept.
-fn columns_beside(device: &RocmDevice, wanted: bool, (rows, cols): (usize, usize)) -> Result<Option<Columns>> {
+/// kept, and if products take its dtype.
+fn columns_beside(
+    device: &RocmDevice,
+    wanted: bool,
+    dtype: DType,
+    (rows, cols): (usize, usize),
+) -> Result<Option<Columns>> {
+    let wanted = wanted && matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
     let part = Part::of(&Layout::contiguous((rows, cols))).filter(|_| wanted);
     part.map(|part| Columns::empty(device.handle(), part)).transpose()
 }
@@ -81,7 +87,7 @@ impl RocmStorage {
             }
         };
         let normed = device.empty_of(count, self.dtype())?;
-        let columns = columns_beside(device, for_products, (rows, cols))?;
+        let columns = columns_beside(device, for_products, self.dtype(), (rows, cols))?;
         let operands = sum.as_ref().map(|(view, sum)| (*view, sum.buffer()));
         let blocks = columns.as_ref().map(|columns| &*columns.blocks);
         device
@@ -106,7 +112,7 @@ impl RocmStorage {
             None => (1, 1),
         };
         let wanted = for_products && layout.is_contiguous() && up_l.is_contiguous();
-        if let Some(columns) = columns_beside(self.device(), wanted, (rows, cols))? {
+        if let Some(columns) = columns_beside(self.device(), wanted, self.dtype(), (rows, cols))? {
             let dtype = dtype_of(self.dtype(), op)?;
             let (gate, up) = (self.contiguous(layout, op, "gate")?, up.contiguous(up_l, op, "up")?);
             let dst = self.device().empty_of(elements(layout.dims()), self.dtype())?;

@@ -59,6 +59,11 @@ fn gates() -> Result<()> {
             close(&fused::gate(activation, &a, &b)?, &expected)?;
         }
     }
+    // Dtypes without fused kernels, and without activations for products.
+    for dtype in [DType::F64, DType::F8E4M3] {
+        let (gate, up) = (random(&[3, 64], dtype, &device)?, random(&[3, 64], dtype, &device)?);
+        equal(&fused::silu_gate_for_products(&gate, &up)?, &(gate.silu()? * &up)?)?;
+    }
     let x = random(&[2, 3], DType::F32, &device)?;
     assert!(fused::silu_gate(&x, &x.t()?).is_err());
     Ok(())
@@ -67,7 +72,7 @@ fn gates() -> Result<()> {
 #[test]
 fn sums_with_norms() -> Result<()> {
     let device = device();
-    for dtype in [DType::F32, DType::F16, DType::BF16] {
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
         for cols in [7, 64, 96] {
             let shape = [2, 3, cols];
             let (x, residual) = (random(&shape, dtype, &device)?, random(&shape, dtype, &device)?);
