@@ -42,23 +42,26 @@ struct few_plan {
   static constexpr uint32_t column_sums = rows * groups, wave_sums = Columns * column_sums;
 };
 
-/* How many of the block's waves share a row of `chunks` chunks: as many as possible while at most a quarter of them
- * have nothing to do. */
-CRK_FN uint32_t waves_across(uint32_t chunks) {
-  uint32_t across = CRK_VEC_WAVES;
-  while (across > 1 && chunks * 4 < (chunks + across - 1) / across * across * 3) {
-    across /= 2;
+/* How many of the block's waves share a row of `chunks` chunks, as a logarithm: as many as possible while at most a
+ * quarter of them have nothing to do. */
+CRK_FN uint32_t log2_waves_across(uint32_t chunks) {
+  static_assert(CRK_VEC_WAVES == 4, "a logarithm of 2");
+  uint32_t log2 = 2;
+  while (log2 > 0 && chunks * 4 < ((chunks + (1u << log2) - 1) >> log2 << log2) * 3) {
+    log2--;
   }
-  return across;
+  return log2;
 }
 
 /* A wave's share of a block: chunks first_chunk, first_chunk + across, ... of rows first_row, first_row + down, ... */
 struct few_share {
   uint32_t first_row, down, first_chunk, across;
-  CRK_FN explicit few_share(uint32_t chunks) : across(waves_across(chunks)) {
-    down = CRK_VEC_WAVES / across;
-    first_row = wave_in_block() / across;
-    first_chunk = wave_in_block() % across;
+  CRK_FN explicit few_share(uint32_t chunks) {
+    const uint32_t log2 = log2_waves_across(chunks), wave = wave_in_block();
+    across = 1u << log2;
+    down = CRK_VEC_WAVES >> log2;
+    first_row = wave >> log2;
+    first_chunk = wave & (across - 1);
   }
 };
 
