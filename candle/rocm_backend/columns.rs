@@ -7,7 +7,7 @@ use candle_rocm_sys::Buffer;
 use std::sync::{Arc, Mutex};
 
 /// The most rows of a tensor that are kept: those of one to eight tokens, which the products take as they are.
-pub(crate) const MOST_COLUMNS: usize = 8;
+const MOST_COLUMNS: usize = 8;
 
 /// A part of a storage as activations of a quantized product, each row in blocks of 8-bit codes.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Kept {
 impl RocmStorage {
     /// The part as activations of a quantized product. It is quantized by the first product that asks.
     pub(crate) fn columns(&self, part: Part, dtype: kernels::DType) -> Result<Arc<Columns>> {
-        self.kept().get(part, || {
+        self.kept.get(part, || {
             let (device, size) = (self.buffer().device(), dtype.size());
             let columns = Columns::empty(device, part)?;
             let bytes = part.first * size..(part.first + part.count * part.k) * size;
@@ -90,7 +90,7 @@ impl RocmStorage {
 
     /// The storage with the columns that were made beside it.
     pub(super) fn with_columns(mut self, columns: Option<Columns>) -> Self {
-        *self.kept_mut() = Kept(Mutex::new(columns.map(Arc::new)));
+        self.kept = Kept(Mutex::new(columns.map(Arc::new)));
         self
     }
 }

@@ -109,7 +109,7 @@ fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize) -> Result<Tensor> 
     if let Some(cache) = cache {
         let (storage, layout) = cache.storage_and_layout();
         let storage = RocmStorage::of(&storage, "grow", "cache")?;
-        if storage.room().is_some_and(|room| room.take(layout, dim, length..length + count)) {
+        if storage.room.as_ref().is_some_and(|room| room.take(layout, dim, length..length + count)) {
             let layout = Layout::new(Shape::from(dims), layout.stride().to_vec(), 0);
             return Ok(cache.with_layout(layout));
         }
@@ -118,7 +118,7 @@ fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize) -> Result<Tensor> 
     let mut whole = dims;
     whole[dim] = capacity;
     let mut storage = rows.device().as_rocm_device()?.empty(&Shape::from(whole.clone()), rows.dtype())?;
-    storage.set_room(Room { capacity, taken: AtomicUsize::new(length + count) });
+    storage.room = Some(Room { capacity, taken: AtomicUsize::new(length + count) });
     if let Some(cache) = cache {
         put(cache, dim, &storage, (capacity * inner, 0))?;
     }
@@ -148,8 +148,9 @@ pub fn grow(cache: &Tensor, rows: &Tensor, dim: usize) -> Result<Option<Tensor>>
 }
 
 /// Rotates new queries and keys, and appends the keys and the values to their caches, in one launch. `q` is (batch,
-/// heads, tokens, d), `k` and `v` are (batch, kv heads, tokens, d), in any layout whose last dim is contiguous. The
-/// results are those of `rope` (or `rope_i`, if `interleaved`) and [`grow`] along the tokens.
+/// heads, tokens, d), `k` and `v` are (batch, kv heads, tokens, d). The last dim of each is contiguous; the other
+/// dims may have any strides. [`grow`] along the tokens and `rope` (or `rope_i`, if `interleaved`) give the same
+/// results.
 ///
 /// None where the tensors are not on one ROCm device, do not go together, or are tracked for gradients.
 pub fn rope_grow(

@@ -16,8 +16,8 @@ pub struct RocmStorage {
     buffer: Buffer,
     dtype: DType,
     device: RocmDevice,
-    kept: Kept,
-    room: Option<Room>,
+    pub(super) kept: Kept,
+    pub(super) room: Option<Room>,
 }
 
 /// The launchers' dtype. Candle's formats with elements smaller than a byte have no kernels, nor has F8E8M0.
@@ -81,22 +81,6 @@ impl RocmStorage {
     /// Called before something is written to the storage of a tensor.
     pub(crate) fn written(&mut self) {
         self.kept.forget();
-    }
-
-    pub(super) fn kept(&self) -> &Kept {
-        &self.kept
-    }
-
-    pub(super) fn kept_mut(&mut self) -> &mut Kept {
-        &mut self.kept
-    }
-
-    pub(super) fn room(&self) -> Option<&Room> {
-        self.room.as_ref()
-    }
-
-    pub(super) fn set_room(&mut self, room: Room) {
-        self.room = Some(room);
     }
 
     /// A copy on another device.
