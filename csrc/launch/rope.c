@@ -135,12 +135,11 @@ typedef struct region {
   size_t bytes; /* from the first element to the last */
 } region_t;
 
-/* Checks one of the tensors of a part, and gives its memory. */
-static crk_status_t check_rows(const char *layout_name, const char *name, const crk_layout_t *layout,
-                               crk_const_view_t view, uint32_t bytes, const shape_t *shape, region_t *region) {
-  crk_extent_t extent;
-  CRK_TRY(crk_priv_layout_extent(qkv, layout_name, layout, &extent));
-  CRK_REFUSE_IF(layout->rank != RANK, "%s: %s.rank is %u; it must be 4", qkv, layout_name, (unsigned)layout->rank);
+/* Checks one of the tensors of a part, and gives its memory. `extent` is that of its layout. */
+static crk_status_t check_rows(const crk_tensor_t *tensor, const crk_extent_t *extent, const shape_t *shape,
+                               region_t *region) {
+  const char *layout_name = tensor->layout_name;
+  const crk_layout_t *layout = tensor->layout;
   const size_t wanted[RANK] = {shape->batch, shape->heads, shape->tokens, shape->d};
   for (int i = 0; i < RANK; i++) {
     CRK_REFUSE_IF(layout->dims[i] != wanted[i], "%s: %s.dims[%d] is %zu; it must be %zu, as of the others", qkv,
@@ -149,9 +148,9 @@ static crk_status_t check_rows(const char *layout_name, const char *name, const 
   CRK_REFUSE_IF(layout->strides[COLUMNS] != 1 && shape->d > 1,
                 "%s: %s.strides[%d] is %zu; the last dim must be contiguous", qkv, layout_name, COLUMNS,
                 layout->strides[COLUMNS]);
-  const crk_tensor_t tensor = {layout_name, name, layout, view, bytes};
-  *region = (region_t){name, NULL, extent.numel != 0 ? (extent.last - layout->offset + 1) * bytes : 0};
-  return crk_priv_tensor_first(qkv, &tensor, &extent, &region->first);
+  *region =
+      (region_t){tensor->view_name, NULL, extent->numel != 0 ? (extent->last - layout->offset + 1) * tensor->bytes : 0};
+  return crk_priv_tensor_first(qkv, tensor, extent, &region->first);
 }
 
 crk_status_t crk_rope_qkv(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype, const crk_rope_rows_t rows[3],
@@ -174,15 +173,16 @@ crk_status_t crk_rope_qkv(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t d
   uintptr_t addresses = 0;
   for (int i = 0; i < PARTS; i++) {
     const crk_rope_rows_t *part = &rows[i];
-    crk_extent_t extent;
-    CRK_TRY(crk_priv_layout_extent(qkv, names[i][0], part->src_layout, &extent));
-    CRK_REFUSE_IF(part->src_layout->rank != RANK, "%s: %s.rank is %u; it must be 4", qkv, names[i][0],
-                  (unsigned)part->src_layout->rank);
+    const crk_tensor_t src = {names[i][0], names[i][1], part->src_layout, part->src, bytes};
+    const crk_tensor_t dst = {names[i][2], names[i][3], part->dst_layout, crk_const(part->dst), bytes};
+    crk_extent_t src_extent, dst_extent;
+    CRK_TRY(crk_priv_check_rank(qkv, src.layout_name, src.layout, RANK, &src_extent));
+    CRK_TRY(crk_priv_check_rank(qkv, dst.layout_name, dst.layout, RANK, &dst_extent));
     const size_t *dims = part->src_layout->dims;
     const shape_t first = {dims[BATCH], dims[HEADS], dims[TOKENS], dims[COLUMNS]};
     shape = i == 0 ? first : (shape_t){shape.batch, dims[HEADS], shape.tokens, shape.d};
-    CRK_TRY(check_rows(names[i][0], names[i][1], part->src_layout, part->src, bytes, &shape, &sources[i]));
-    CRK_TRY(check_rows(names[i][2], names[i][3], part->dst_layout, crk_const(part->dst), bytes, &shape, &results[i]));
+    CRK_TRY(check_rows(&src, &src_extent, &shape, &sources[i]));
+    CRK_TRY(check_rows(&dst, &dst_extent, &shape, &results[i]));
     CRK_REFUSE_IF(shape.heads > INT32_MAX, "%s: %s.dims[1] is %zu, at most %d is allowed", qkv, names[i][0],
                   shape.heads, INT32_MAX);
     call.parts[i] =
@@ -215,7 +215,7 @@ crk_status_t crk_rope_qkv(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t d
     }
   }
   const size_t half = shape.d / 2, vector = 16 / bytes;
-  const bool in_packs = half % vector == 0 && addresses % 16 == 0 && (half * bytes) % 16 == 0;
+  const bool in_packs = half % vector == 0 && addresses % 16 == 0;
   const size_t unit = in_packs ? vector : 1;
   size_t pairs;
   CRK_TRY(crk_priv_checked_product(qkv, "rows", shape.batch * shape.tokens, heads, &pairs));
