@@ -1,6 +1,6 @@
 /* The module `gate`: dst[i] = activation(gate[i]) * up[i], for csrc/launch/gate.c. The kernels are
- * gate_<activation>_<type>_vec and _nd; those that end in _columns also quantize the result. A new activation takes a
- * functor in elementwise/activations.h and a line in CRK_GATE_OPS. */
+ * gate_<activation>_<type>_vec and _nd. A kernel whose name ends in _columns also quantizes the result. To add an
+ * activation, write a functor in elementwise/activations.h and a line in CRK_GATE_OPS. */
 #include "elementwise/activations.h"
 #include "elementwise/instances.h"
 #include "quantized/q8_1.h"
@@ -27,7 +27,7 @@ CRK_FN void gate_columns(const T *x, const T *up, T *dst, block_q8_1 *columns, u
       }
       store_pack(dst + p * V, y);
     }
-    const q8_1_share<V> share = quantize_share(values);
+    const q8_1_share<V> share = quantize_share(values, CRK_SUM_OF_CODES);
     if (p < packs) {
       share.store(columns, p * V);
     }

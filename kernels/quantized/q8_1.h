@@ -42,38 +42,7 @@ CRK_FN void quantize_q8_1_named(const float *x, void *dst, int32_t k, int32_t pa
   }
 }
 
-/* f16(d) times the sum of the codes of `Lanes` neighbouring lanes, of which each has four. */
-template <int Lanes>
-CRK_FN float sum_of_codes(uint32_t codes, float d) {
-  const int32_t sum = butterfly<Lanes>(dot4(static_cast<int32_t>(codes), 0x01010101, 0), plus());
-  return static_cast<float>(f16(d)) * static_cast<float>(sum);
-}
-
-/* Quantizes four elements of a block; the 7 neighbouring threads have the other 28. Returns four codes, d and s. The
- * four elements are added up as (a + b) + (c + d), then a butterfly adds the sums of the 8 threads. `sums` says what s
- * is: CRK_SUM_OF_VALUES or CRK_SUM_OF_CODES. */
-struct q8_1_part {
-  uint32_t codes;
-  float d, s;
-};
-CRK_FN q8_1_part quantize_part(const pack<float, 4> &values, uint32_t sums) {
-  const float most =
-      max_number(max_number(abs(values.v[0]), abs(values.v[1])), max_number(abs(values.v[2]), abs(values.v[3])));
-  const float largest = butterfly<8>(most, larger());
-  q8_1_part part = {0, largest / 127.0f, 0.0f};
-  CRK_UNROLL
-  for (int i = 0; i < 4; i++) {
-    part.codes |= q8_1_code(values.v[i], largest, part.d) << 8 * i;
-  }
-  if (sums == CRK_SUM_OF_CODES) {
-    part.s = sum_of_codes<8>(part.codes, part.d);
-  } else {
-    part.s = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), plus());
-  }
-  return part;
-}
-/* The same with the sum of codes, for `V` elements of a block in a lane; the 32 / V - 1 neighbouring lanes have the
- * others. */
+/* `V` elements of a block, quantized by one lane; the 32 / V - 1 neighbouring lanes have the others. */
 template <int V>
 struct q8_1_share {
   pack<uint32_t, V / 4> codes;
@@ -92,25 +61,40 @@ struct q8_1_share {
     }
   }
 };
+
+/* Quantizes a lane's elements. `sums` says what s is: CRK_SUM_OF_VALUES or CRK_SUM_OF_CODES. Values are added up in
+ * pairs, as (a + b) + (c + d); then a butterfly adds the sums of the lanes. */
 template <int V>
-CRK_FN q8_1_share<V> quantize_share(const pack<float, V> &values) {
+CRK_FN q8_1_share<V> quantize_share(pack<float, V> values, uint32_t sums) {
+  constexpr int lanes = 32 / V;
   float most = abs(values.v[0]);
   CRK_UNROLL
   for (int i = 1; i < V; i++) {
     most = max_number(most, abs(values.v[i]));
   }
-  const float largest = butterfly<32 / V>(most, larger());
+  const float largest = butterfly<lanes>(most, larger());
   q8_1_share<V> share = {{}, largest / 127.0f, 0.0f};
-  int32_t sum = 0;
   CRK_UNROLL
   for (int i = 0; i < V; i++) {
     share.codes.v[i / 4] |= q8_1_code(values.v[i], largest, share.d) << 8 * (i % 4);
   }
-  CRK_UNROLL
-  for (int i = 0; i < V / 4; i++) {
-    sum = dot4(static_cast<int32_t>(share.codes.v[i]), 0x01010101, sum);
+  if (sums == CRK_SUM_OF_CODES) {
+    int32_t sum = 0;
+    CRK_UNROLL
+    for (int i = 0; i < V / 4; i++) {
+      sum = dot4(static_cast<int32_t>(share.codes.v[i]), 0x01010101, sum);
+    }
+    share.s = static_cast<float>(f16(share.d)) * static_cast<float>(butterfly<lanes>(sum, plus()));
+  } else {
+    CRK_UNROLL
+    for (int width = 1; width < V; width *= 2) {
+      CRK_UNROLL
+      for (int i = 0; i < V; i += 2 * width) {
+        values.v[i] += values.v[i + width];
+      }
+    }
+    share.s = butterfly<lanes>(values.v[0], plus());
   }
-  share.s = static_cast<float>(f16(share.d)) * static_cast<float>(butterfly<32 / V>(sum, plus()));
   return share;
 }
 
@@ -143,13 +127,9 @@ CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint6
           values.v[i] = column + i < k ? convert<float>(from[column + i]) : 0.0f;
         }
       }
-      const q8_1_part part = quantize_part(values, sums);
+      const q8_1_share<4> share = quantize_share(values, sums);
       if (column < padded) {
-        uint32_t *block = reinterpret_cast<uint32_t *>(dst + (row * padded + column) / 32);
-        block[1 + thread_index().x % 8] = part.codes;
-        if (thread_index().x % 8 == 0) {
-          block[0] = f16(part.d).code | static_cast<uint32_t>(f16(part.s).code) << 16;
-        }
+        share.store(dst, row * padded + column);
       }
     }
   }

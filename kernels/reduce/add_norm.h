@@ -22,9 +22,8 @@ template <int P, class T>
 CRK_FN void add_rms_norm_held(const row_set<T> &set, const T *residual, T *sum, const T *alpha, block_q8_1 *blocks,
                               float eps) {
   using row = held_row<T, P, even_row>;
-  constexpr int V = row::V, count = P * V;
+  constexpr int V = row::V;
   CRK_SHARED(float, sums, 2 * group_lanes);
-  const uint32_t width = 1u << set.log2_width;
   held_parameter<T, P, even_row> a(set, alpha, 1.0f);
   for (row_turns at(set); at.more(); at.next()) {
     row held(set, at.row(), T(0.0f));
@@ -45,14 +44,7 @@ CRK_FN void add_rms_norm_held(const row_set<T> &set, const T *residual, T *sum, 
       }
     }
     a.follow(held);
-    float squares = 0;
-    CRK_UNROLL
-    for (int k = 0; k < count; k++) {
-      squares = fma(held.at(k), held.at(k), squares);
-    }
-    held.x.forget();
-    squares = row_reduce(squares, plus(), width, sums + at.turn * group_lanes);
-    const float scale = rsqrt(squares / static_cast<float>(set.cols) + eps);
+    const float scale = rms_scale(held, set, sums + at.turn * group_lanes, eps);
     CRK_UNROLL
     for (int i = 0; i < P; i++) {
       pack<T, V> y;
@@ -67,7 +59,7 @@ CRK_FN void add_rms_norm_held(const row_set<T> &set, const T *residual, T *sum, 
         store_pack(held.share.dst + held.share.column(p), y);
       }
       if (blocks != nullptr) {
-        const q8_1_share<V> share = quantize_share(value);
+        const q8_1_share<V> share = quantize_share(value, CRK_SUM_OF_CODES);
         if (held.share.stores(p)) {
           share.store(blocks, first + held.share.column(p));
         }

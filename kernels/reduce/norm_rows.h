@@ -310,25 +310,30 @@ CRK_FN void softmax_held(const row_set<T> &set) {
   }
 }
 
+/* 1 / sqrt(mean(row^2) + eps) of the row that the block holds. `sums` is shared memory for group_lanes numbers. */
+template <int P, row_form Form, class T>
+CRK_FN wide<T> rms_scale(held_row<T, P, Form> &held, const row_set<T> &set, wide<T> *sums, float eps) {
+  using A = wide<T>;
+  A squares = 0;
+  CRK_UNROLL
+  for (int k = 0; k < held_row<T, P, Form>::count; k++) {
+    squares = fma(held.at(k), held.at(k), squares);
+  }
+  held.x.forget();
+  squares = row_reduce(squares, plus(), 1u << set.log2_width, sums);
+  return rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
+}
+
 /* dst = src / sqrt(mean(src^2) + eps) * alpha */
 template <int P, row_form Form, class T>
 CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
   using A = wide<T>;
-  constexpr int count = held_row<T, P, Form>::count;
   CRK_SHARED(A, sums, 2 * group_lanes);
-  const uint32_t width = 1u << set.log2_width;
   held_parameter<T, P, Form> a(set, alpha, 1.0f);
   for (row_turns at(set); at.more(); at.next()) {
     held_row<T, P, Form> held(set, at.row(), T(0.0f));
     a.follow(held);
-    A squares = 0;
-    CRK_UNROLL
-    for (int k = 0; k < count; k++) {
-      squares = fma(held.at(k), held.at(k), squares);
-    }
-    held.x.forget();
-    squares = row_reduce(squares, plus(), width, sums + at.turn * group_lanes);
-    const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
+    const A scale = rms_scale(held, set, sums + at.turn * group_lanes, eps);
     held.store([&](int k) { return product(held.at(k) * scale, a.at(k)); });
   }
 }
