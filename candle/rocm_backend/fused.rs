@@ -35,9 +35,9 @@ pub fn grow<A: AsRef<Tensor>>(args: &[A; 2], dim: usize) -> Result<Tensor> {
     Tensor::cat(args, dim)
 }
 
-/// Rotates new queries and keys (batch, heads, tokens, d), and appends the keys and the values to their caches. The
-/// angles are those of the new tokens. `interleaved`: pairs are neighbours, as for `rope_i`. On a ROCm device it is one
-/// launch, and caches grow in place as by [`grow`].
+/// Rotates new queries and keys (batch, heads, tokens, d), and appends the keys and the values to their caches. `cos`
+/// and `sin` have a row for each new token. `interleaved` says that pairs are neighbours, as for `rope_i`. A ROCm
+/// device does all this in one launch, and its caches grow in place as by [`grow`].
 pub fn rope_grow(
     [q, k, v]: [&Tensor; 3],
     [cos, sin]: [&Tensor; 2],

@@ -241,7 +241,7 @@ static crk_status_t launch_moe_vec_shared(crk_device_t self, const mixture_t *m,
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
 }
 
-/* Launches an integer kernel on quantized activations, whose rows begin every `stride` blocks. Up to vec_tokens[choice]
+/* Launches an integer kernel on quantized activations. A row of them takes `stride` blocks. Up to vec_tokens[choice]
  * tokens share a load of weights. */
 static crk_status_t launch_moe_vec_of(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint32_t dst_dtype,
                                       uint32_t choice, const void *q8_1, uint64_t stride) {

@@ -107,8 +107,8 @@ struct player {
   CRK_FN uint16_t half(uint32_t) const { return static_cast<uint16_t>(from->word[at++]); }
 };
 
-/* The pieces of the weights that a thread loads, one in each `next_row` rows. fetch() begins to load those of a step.
- * put() stores them in a tile. The arguments are those of load_weights. */
+/* The pieces of the weights that a thread loads, one in each `next_row` rows. fetch() begins to load the pieces of
+ * a step. put() stores them in a tile. Both take the arguments of load_weights. */
 template <class Products, class B, int Rows>
 struct pieces_ahead {
   using Q = quant<B>;

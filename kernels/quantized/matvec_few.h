@@ -24,8 +24,8 @@ struct few_plan {
   /* The most rows of a tile. A thread adds the sums of one row and column. */
   static constexpr uint32_t rows = 16;
   static_assert(rows * Columns <= CRK_VEC_WAVES * group_lanes, "a thread for each sum");
-  /* Rows of which a wave has a chunk under way: about 2 KiB. With waves of 64 lanes, shared memory has room for five
-   * (four columns) or two waves per SIMD unit. */
+  /* `ahead`: a wave loads a chunk of each of so many rows at once, about 2 KiB. With waves of 64 lanes, shared memory
+   * has room for five waves per SIMD unit (four columns), or for two. */
   static constexpr uint32_t row_room = room_of(P::most_chunk / P::pieces * sizeof(B), 2),
                             ahead = wide_waves ? (Columns == 8 && row_room <= 1280 ? 2 : 1) : 1 + 1450 / row_room;
   static constexpr uint32_t column_room = P::most_chunk * sizeof(block_q8_1);

@@ -89,8 +89,8 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const
   }
 }
 
-/* Queries, keys and values of a layer: rotates the first two, and copies the third. A thread has V pairs of a row. Rows
- * are those of a token's heads, of queries, keys and values one after the other; then come the next tokens. */
+/* Queries, keys and values of a layer: rotates the first two, and copies the third. A thread has V pairs of a row. A
+ * row is a head of a token. A token's rows are its heads of queries, then of keys, then of values. */
 template <int V, bool Interleaved, class T>
 CRK_FN void rope_qkv(const crk_rope_qkv_call_t &call, uint32_t threads) {
   const uint32_t half = static_cast<uint32_t>(call.pieces.size) * V, inner = Interleaved ? 2 * V : V;

@@ -10,7 +10,7 @@ pub const TRANSFORMERS: &[Hook] = &[
     twins("src/", SOME, Questions, Metal),
     text("src/models/quantized_llama.rs", 1, " && seq_len == 1 {", " && (seq_len == 1 || q.device().is_rocm()) {"),
     text("src/models/quantized_llama.rs", 1, "None,\n                false,", "None,\n                mask.is_some(),"),
-    // The same for models whose masks are causal and hide nothing else.
+    // Attention by sdpa for three more models. Their masks are causal and hide no other keys.
     text("src/models/llama.rs", 1, LLAMA_ATTENTION.0, LLAMA_ATTENTION.1).or(&[0]),
     text("src/models/qwen3.rs", 1, QWEN3_ATTENTION.0, QWEN3_ATTENTION.1).or(&[0]),
     text("src/models/quantized_qwen3.rs", 1, QUANTIZED_QWEN3_ATTENTION.0, QUANTIZED_QWEN3_ATTENTION.1).or(&[0]),

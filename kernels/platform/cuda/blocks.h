@@ -4,11 +4,11 @@
 
 namespace crk {
 
-/* Loads from the L2 cache: the L1 cache of this unit may be older than another block's stores. */
 template <int V>
 CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
   store_pack<float, V>(dst, values);
 }
+/* Loads from the L2 cache: the L1 cache of this unit may be older than another block's stores. */
 template <int V>
 CRK_FN pack<float, V> load_passed(const float *src) {
   using words = words_of<V * sizeof(float)>;

@@ -5,7 +5,7 @@
 namespace crk {
 
 /* Atomic accesses go past the caches that only some units of the GPU share: the L0 and L1 caches, and on MI300 the L2
- * caches, of which there are several. So nothing needs to be written back or invalidated for them. */
+ * caches, of which there are several. So these accesses need no write-back and no invalidation of a cache. */
 template <int V>
 CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
   CRK_UNROLL
