@@ -8,7 +8,8 @@
 
 namespace crk {
 
-extern __shared__ __align__(16) unsigned char crk_dynamic_shared[];
+/* Tiles swap pieces by an xor of the address within 128 bytes (matrix_half.h), also behind static shared memory. */
+extern __shared__ __align__(128) unsigned char crk_dynamic_shared[];
 template <class T>
 CRK_FN T *dynamic_shared() {
   return reinterpret_cast<T *>(crk_dynamic_shared);
