@@ -1,7 +1,9 @@
 /* Kernels of the module `quantized_vec`: the launchers' products of quantized weights with one to eight columns
- * (quantized/matvec_tile.h, quantized/matvec_few.h). This file only names the instances. */
+ * (quantized/matvec_tile.h, quantized/matvec_few.h), and gates of feed-forward layers (quantized/matvec_gate.h). This
+ * file only names the instances. */
 #include "elementwise/instances.h"
 #include "quantized/matvec_few.h"
+#include "quantized/matvec_gate.h"
 
 #define CRK_MUL_MAT_VEC_TILES(type, columns)                                               \
   CRK_STREAMING(mul_mat_vec_##type##_x##columns, crk::vec_threads(columns),                \
@@ -14,5 +16,12 @@
   CRK_MUL_MAT_VEC_TILES(type, 4)      \
   CRK_MUL_MAT_VEC_TILES(type, 8)
 CRK_MATRIX_BLOCKS(CRK_MUL_MAT_VEC_COLUMNS)
+
+#define CRK_GATE_MAT_VEC(type)                                                                          \
+  CRK_STREAMING(gate_mat_vec_##type, crk::vec_threads(1), crk::vec_waves<crk::block_##type>(1),         \
+                (crk_vec_gate_t call)) {                                                                \
+    crk::gate_mat_vec<crk::block_##type>(CRK_ND_ARGUMENT(call));                                        \
+  }
+CRK_MATRIX_BLOCKS(CRK_GATE_MAT_VEC)
 
 CRK_MODULE(quantized_vec)

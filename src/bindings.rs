@@ -1,4 +1,4 @@
-// include/ fnv1a fd3b217ddf45e8456d7e164a9e97a5d0
+// include/ fnv1a 9cc0dc8b730d417f7620ffc500cfcd43
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2475,6 +2475,94 @@ unsafe extern "C" {
         x_stride: usize,
         dst: crk_view_t,
         dst_stride: usize,
+    ) -> crk_status_t;
+}
+/// One matrix of a grouped product: weights of `rows` rows, and the arguments that crk_mul_mat_vec_q8_1 has for them.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_grouped_product {
+    pub rows: usize,
+    pub weights: crk_const_view_t,
+    pub dst: crk_view_t,
+    /// in elements, at least `rows`; unused with one column
+    pub dst_stride: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of crk_grouped_product",
+    ][::core::mem::size_of::<crk_grouped_product>() - 48usize];
+    [
+        "Alignment of crk_grouped_product",
+    ][::core::mem::align_of::<crk_grouped_product>() - 8usize];
+    [
+        "Offset of field: crk_grouped_product::rows",
+    ][::core::mem::offset_of!(crk_grouped_product, rows) - 0usize];
+    [
+        "Offset of field: crk_grouped_product::weights",
+    ][::core::mem::offset_of!(crk_grouped_product, weights) - 8usize];
+    [
+        "Offset of field: crk_grouped_product::dst",
+    ][::core::mem::offset_of!(crk_grouped_product, dst) - 24usize];
+    [
+        "Offset of field: crk_grouped_product::dst_stride",
+    ][::core::mem::offset_of!(crk_grouped_product, dst_stride) - 40usize];
+};
+impl Default for crk_grouped_product {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// One matrix of a grouped product: weights of `rows` rows, and the arguments that crk_mul_mat_vec_q8_1 has for them.
+pub type crk_grouped_product_t = crk_grouped_product;
+/// the most matrices of a grouped product
+pub const CRK_MOST_GROUPED: _bindgen_ty_1 = _bindgen_ty_1(3);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct _bindgen_ty_1(pub ::core::ffi::c_uint);
+unsafe extern "C" {
+    /** crk_mul_mat_vec_q8_1 of the same activations with `count` matrices, at most CRK_MOST_GROUPED, in one launch: those of
+ queries, keys and values. All have one format and one k. The results have the bits of separate products. A dst
+ overlaps no other view.*/
+    pub fn crk_mul_mat_vec_grouped(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        k: usize,
+        columns: usize,
+        products: *const crk_grouped_product_t,
+        count: usize,
+        x: crk_const_view_t,
+        x_stride: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[c\]\[i\] = op(sum over j of gate\[i\]\[j\] \* x\[c\]\[j\]) \* (sum over j of up\[i\]\[j\] \* x\[c\]\[j\]): the products and the gate of
+ a feed-forward layer. gate and up have `rows` rows of `k` elements, and dst is `columns` times `rows` elements
+ without gaps. x is crk_quantize_columns' blocks for `columns` columns, at most 8. If `blocks` is not {NULL, 0}, it
+ becomes crk_quantize_columns of dst, and `rows` is a multiple of 32. The bits are those of crk_mul_mat_vec_q8_1 and
+ crk_gate.
+
+ One launch for one column of F32 with CRK_GATE_SILU or CRK_GATE_GELU. `blocks` take a second launch if the rows are
+ too few to give the GPU work in groups of 32. Otherwise there are two launches, three for `blocks` that are not
+ aligned as crk_gate_columns asks, and scratch memory for the results of gate and up.*/
+    pub fn crk_mul_mat_vec_gate(
+        self_: crk_device_t,
+        op: crk_gate_op_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        columns: usize,
+        gate: crk_const_view_t,
+        up: crk_const_view_t,
+        x: crk_const_view_t,
+        dst: crk_view_t,
+        blocks: crk_view_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {

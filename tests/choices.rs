@@ -6,7 +6,7 @@ use candle_rocm_sys::sys::{
     crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
     crk_unary_op_t as Unary,
 };
-use candle_rocm_sys::{Attention, Backend, Buffer, Conv, DType, Device, Layout, Result, sys};
+use candle_rocm_sys::{Attention, Backend, Buffer, Conv, DType, Device, GateOp, Layout, Result, sys};
 
 #[path = "../build/architectures.rs"]
 mod architectures;
@@ -389,6 +389,32 @@ fn quantized() {
                     on.device.mul_mat_vec_q8_1(Quant::Q5_1, F16, shape, 1, &on.a, x, dst)
                 },
                 &["mul_mat_vec_q5_1_x1"],
+            ),
+            (
+                "a group",
+                |on| {
+                    let products = [(40, &on.a, &on.dst)];
+                    on.device.mul_mat_vec_grouped(Quant::Q5_1, F16, 512, 1, &products, (&on.b, 16))
+                },
+                &["mul_mat_vec_q5_1_x1"],
+            ),
+            (
+                "a gate",
+                |on| {
+                    let shape = (64, 256);
+                    on.device.mul_mat_vec_gate(
+                        GateOp::Silu,
+                        Quant::Q4_K,
+                        F32,
+                        shape,
+                        1,
+                        [&on.a, &on.a],
+                        &on.b,
+                        &on.dst,
+                        None,
+                    )
+                },
+                &["gate_mat_vec_q4_K"],
             ),
             ("9 columns", |on| multiply(on, 9), &["quantize_mmq_DS4_f32", "mul_mat_q4_K_64x16_tiles"]),
             ("16 columns", |on| multiply_rows(on, 300, 16), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x16_tiles"]),

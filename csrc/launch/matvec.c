@@ -6,12 +6,7 @@ static const uint32_t vec_columns[] = {1, 2, 4, 8};
 enum { VEC_KERNELS = sizeof(vec_columns) / sizeof(*vec_columns) };
 _Static_assert((int)VEC_KERNELS *(int)CRK_QUANT_COUNT == CRK_SLOTS_OF(MUL_MAT_VEC), "as the list of slots counts");
 
-/* A product with quantized activations. */
-typedef struct vec_call {
-  const crk_quant_info_t *info;
-  uint64_t rows, k, x_stride, dst_stride;
-  uint32_t dtype, columns;
-} vec_call_t;
+_Static_assert((int)CRK_VEC_PARTS == (int)CRK_MOST_GROUPED, "a part for each matrix");
 
 /* From this many rows on, blocks are made small enough to fill the GPU, down to one row per wave. They read the
  * activations more often, from a cache, but more loads of weights are in flight at once. */
@@ -45,51 +40,55 @@ static uint32_t most_unit_blocks(crk_device_t self, uint32_t columns) {
   }
 }
 
-uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64_t products,
+uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64_t products, uint32_t grain,
                               crk_vec_product_t *product) {
-  const uint64_t rows = product->rows;
+  const uint64_t shares = product->rows / grain;
   const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size;
   const uint64_t held =
       crk_priv_held_blocks(self, function, threads, 0, most_unit_blocks(self, product->columns)) / products;
-  const uint64_t wanted = crk_priv_least(held, rows / least_block_rows(self, rows));
+  const uint32_t least = grain == 1 ? least_block_rows(self, product->rows) : 1;
+  const uint64_t wanted = crk_priv_least(held, shares / least);
   /* A block's rows must be below 2^31, which takes more than `countable` blocks. */
-  const uint64_t countable = rows >> 31;
+  const uint64_t countable = product->rows >> 31;
   uint64_t blocks = wanted > countable ? wanted : countable + 1;
   if (product->columns == 1) {
-    const uint64_t wave_rows = crk_priv_ceil_div(rows, blocks * CRK_VEC_WAVES);
-    const uint64_t even = crk_priv_ceil_div(rows, wave_rows * CRK_VEC_WAVES);
+    const uint64_t across = grain == 1 ? CRK_VEC_WAVES : 1; /* shares that a block makes at a time */
+    const uint64_t each = crk_priv_ceil_div(shares, blocks * across);
+    const uint64_t even = crk_priv_ceil_div(shares, each * across);
     if (even >= blocks - blocks / IDLE_SHARE) {
       blocks = even;
     }
   }
-  product->block_rows = (uint32_t)(rows / blocks);
-  product->larger = (uint32_t)(rows % blocks);
+  product->block_rows = (uint32_t)(shares / blocks);
+  product->larger = (uint32_t)(shares % blocks);
   return (uint32_t)blocks;
 }
 
-static crk_status_t launch_vec_product(crk_device_t self, const vec_call_t *call, const void *weights, const void *x,
-                                       void *dst) {
+/* The launch of a product: `parts`, x, the dtype, the columns and x_stride are set. */
+static crk_status_t launch_vec_product(crk_device_t self, const crk_quant_info_t *info, uint64_t k,
+                                       crk_vec_product_t *product) {
   uint32_t choice = 0;
-  while (vec_columns[choice] < call->columns) {
+  while (vec_columns[choice] < product->columns) {
     choice++;
   }
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MUL_MAT_VEC + call->info->index * VEC_KERNELS + choice,
-                         CRK_MODULE_QUANTIZED_VEC, &function, "mul_mat_vec_%s_x%u", call->info->name,
-                         (unsigned)vec_columns[choice]));
-  crk_vec_product_t product = {.weights = weights,
-                               .x = x,
-                               .dst = dst,
-                               .dtype = call->dtype,
-                               .columns = call->columns,
-                               .row_blocks = (uint32_t)(call->k / call->info->elements),
-                               .rows = call->rows,
-                               .x_stride = call->x_stride,
-                               .dst_stride = call->dst_stride};
-  const crk_dim3_t grid = {crk_priv_divide_rows(self, function, 1, &product), 1, 1};
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MUL_MAT_VEC + info->index * VEC_KERNELS + choice, CRK_MODULE_QUANTIZED_VEC,
+                         &function, "mul_mat_vec_%s_x%u", info->name, (unsigned)vec_columns[choice]));
+  product->row_blocks = (uint32_t)(k / info->elements);
+  const crk_dim3_t grid = {crk_priv_divide_rows(self, function, 1, 1, product), 1, 1};
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
-  const void *args[] = {&product};
+  const void *args[] = {product};
   return crk_priv_launch_blocks(self, function, grid, block, 0, args);
+}
+
+void crk_priv_vec_parts_set(crk_vec_product_t *product, const crk_grouped_product_t *products, size_t count) {
+  uint64_t end = 0;
+  for (size_t i = 0; i < CRK_VEC_PARTS; i++) {
+    const crk_grouped_product_t *its = &products[i < count ? i : 0];
+    end += i < count ? its->rows : 0;
+    product->parts[i] = (crk_vec_part_t){its->weights.ptr, its->dst.ptr, end, its->dst_stride};
+  }
+  product->rows = end;
 }
 
 crk_status_t crk_priv_product_by_vectors(crk_device_t self, const crk_product_t *product) {
@@ -102,14 +101,11 @@ crk_status_t crk_priv_product_by_vectors(crk_device_t self, const crk_product_t 
   crk_status_t status = crk_priv_quantize_q8_1(self, product->dtype, product->columns, product->k, product->k,
                                                CRK_SUM_OF_CODES, product->x, q8_1);
   if (status == CRK_OK) {
-    const vec_call_t call = {.info = product->info,
-                             .rows = product->rows,
-                             .k = product->k,
-                             .x_stride = blocks,
-                             .dst_stride = product->rows,
-                             .dtype = product->dtype_index,
-                             .columns = (uint32_t)product->columns};
-    status = launch_vec_product(self, &call, product->weights, q8_1, product->dst);
+    crk_vec_product_t call = {
+        .x = q8_1, .x_stride = blocks, .dtype = product->dtype_index, .columns = (uint32_t)product->columns};
+    const crk_grouped_product_t only = {product->rows, {product->weights, 0}, {product->dst, 0}, product->rows};
+    crk_priv_vec_parts_set(&call, &only, 1);
+    status = launch_vec_product(self, product->info, product->k, &call);
   }
   const crk_status_t freed = crk_free(self, q8_1);
   return status != CRK_OK ? status : freed;
@@ -121,40 +117,117 @@ static crk_status_t check_stride(const char *where, const char *name, size_t str
   return CRK_OK;
 }
 
+/* The names of a matrix's arguments: those of a single one, then those of each in a group. */
+typedef struct part_names {
+  const char *weights, *dst, *dst_stride;
+} part_names_t;
+
+static const part_names_t single = {"weights", "dst", "dst_stride"};
+#define PART_NAMES(i) {"products[" #i "].weights", "products[" #i "].dst", "products[" #i "].dst_stride"}
+static const part_names_t grouped[CRK_MOST_GROUPED] = {PART_NAMES(0), PART_NAMES(1), PART_NAMES(2)};
+
+/* The bytes of a matrix's views, of which dst has as many as the product writes. */
+typedef struct part_bytes {
+  size_t weights, dst;
+} part_bytes_t;
+
+static crk_status_t check_part(const char *where, const part_names_t *names, const crk_grouped_product_t *part,
+                               const crk_quant_info_t *info, crk_dtype_t dtype, size_t k, size_t columns,
+                               part_bytes_t *bytes) {
+  const uint32_t element = (uint32_t)crk_dtype_size(dtype);
+  size_t elements;
+  CRK_TRY(check_stride(where, names->dst_stride, part->dst_stride, part->rows, columns));
+  if (part->rows == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_strided_extent(where, "elements of dst", columns, part->dst_stride, part->rows, &elements));
+  CRK_TRY(crk_priv_check_elements(where, names->dst, crk_const(part->dst), elements, element));
+  bytes->dst = elements * element;
+  return k == 0 ? CRK_OK
+                : crk_priv_check_weights(where, names->weights, part->weights, part->rows, k, info, &bytes->weights);
+}
+
+/* Fails where dst of a matrix overlaps x, weights, or another dst. */
+static crk_status_t check_parts_apart(const char *where, const part_names_t *names,
+                                      const crk_grouped_product_t *products, const part_bytes_t *bytes, size_t count,
+                                      const void *x, size_t x_bytes) {
+  for (size_t i = 0; i < count; i++) {
+    const void *dst = products[i].dst.ptr;
+    CRK_TRY(crk_priv_check_apart(where, names[i].dst, dst, bytes[i].dst, "x", x, x_bytes));
+    for (size_t j = 0; j < count; j++) {
+      CRK_TRY(crk_priv_check_apart(where, names[i].dst, dst, bytes[i].dst, names[j].weights, products[j].weights.ptr,
+                                   bytes[j].weights));
+      if (j < i) {
+        CRK_TRY(crk_priv_check_apart(where, names[i].dst, dst, bytes[i].dst, names[j].dst, products[j].dst.ptr,
+                                     bytes[j].dst));
+      }
+    }
+  }
+  return CRK_OK;
+}
+
+static crk_status_t fill_columns(crk_device_t self, const crk_grouped_product_t *part, size_t columns,
+                                 size_t element) {
+  for (size_t c = 0; c < columns; c++) {
+    const crk_view_t column = {(char *)part->dst.ptr + c * part->dst_stride * element, part->rows * element};
+    CRK_TRY(crk_memset(self, column, 0, column.bytes));
+  }
+  return CRK_OK;
+}
+
+static crk_status_t multiply_parts(crk_device_t self, const char *where, const part_names_t *names, crk_quant_t quant,
+                                   crk_dtype_t dtype, size_t k, size_t columns, const crk_grouped_product_t *products,
+                                   size_t count, crk_const_view_t x, size_t x_stride) {
+  const crk_quant_info_t *info;
+  crk_vec_product_t call = {.x = x.ptr, .x_stride = x_stride, .columns = (uint32_t)columns};
+  CRK_TRY(crk_priv_check_vec_columns(where, columns));
+  CRK_TRY(crk_priv_quant_get_product(where, quant, &info));
+  CRK_TRY(crk_priv_activation_index(where, dtype, &call.dtype));
+  CRK_TRY(crk_priv_check_blocks(where, "k", k, info));
+  CRK_TRY(crk_priv_check_count(where, "k", k));
+  CRK_TRY(check_stride(where, "x_stride", x_stride, k / CRK_Q8_1_BLOCK, columns));
+  part_bytes_t bytes[CRK_MOST_GROUPED] = {{0, 0}};
+  size_t rows = 0;
+  for (size_t i = 0; i < count && columns > 0; i++) {
+    CRK_TRY(check_part(where, &names[i], &products[i], info, dtype, k, columns, &bytes[i]));
+    CRK_REFUSE_IF(products[i].rows > SIZE_MAX - rows, "%s: the rows are more than %zu", where, (size_t)SIZE_MAX);
+    rows += products[i].rows;
+  }
+  if (rows == 0) {
+    return CRK_OK;
+  }
+  size_t x_blocks = 0, x_words = 0;
+  if (k != 0) {
+    CRK_TRY(crk_priv_strided_extent(where, "blocks of x", columns, x_stride, k / CRK_Q8_1_BLOCK, &x_blocks));
+    CRK_TRY(crk_priv_checked_product(where, "words of x", x_blocks, CRK_Q8_1_BYTES / 4, &x_words));
+    CRK_TRY(crk_priv_check_elements(where, "x", x, x_words, 4));
+  }
+  CRK_TRY(check_parts_apart(where, names, products, bytes, count, x.ptr, x_words * 4));
+  if (k == 0) {
+    for (size_t i = 0; i < count; i++) {
+      CRK_TRY(fill_columns(self, &products[i], columns, crk_dtype_size(dtype)));
+    }
+    return CRK_OK;
+  }
+  crk_priv_vec_parts_set(&call, products, count);
+  return launch_vec_product(self, info, k, &call);
+}
+
 crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
                                   size_t columns, crk_const_view_t weights, crk_const_view_t x, size_t x_stride,
                                   crk_view_t dst, size_t dst_stride) {
   static const char where[] = "crk_mul_mat_vec_q8_1";
   CRK_CHECK_HANDLE(self, DEVICE, where);
-  vec_call_t call = {.rows = rows, .k = k, .x_stride = x_stride, .dst_stride = dst_stride};
-  CRK_TRY(crk_priv_check_vec_columns(where, columns));
-  call.columns = (uint32_t)columns;
-  CRK_TRY(crk_priv_quant_get_product(where, quant, &call.info));
-  CRK_TRY(crk_priv_activation_index(where, dtype, &call.dtype));
-  CRK_TRY(crk_priv_check_blocks(where, "k", k, call.info));
-  CRK_TRY(crk_priv_check_count(where, "k", k));
-  CRK_TRY(check_stride(where, "x_stride", x_stride, k / CRK_Q8_1_BLOCK, columns));
-  CRK_TRY(check_stride(where, "dst_stride", dst_stride, rows, columns));
-  if (rows == 0 || columns == 0) {
-    return CRK_OK;
-  }
-  const uint32_t element = (uint32_t)crk_dtype_size(dtype);
-  size_t dst_elements, x_blocks, x_words, weight_bytes;
-  CRK_TRY(crk_priv_strided_extent(where, "elements of dst", columns, dst_stride, rows, &dst_elements));
-  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), dst_elements, element));
-  if (k == 0) {
-    for (size_t c = 0; c < columns; c++) {
-      const crk_view_t column = {(char *)dst.ptr + c * dst_stride * element, rows * element};
-      CRK_TRY(crk_memset(self, column, 0, column.bytes));
-    }
-    return CRK_OK;
-  }
-  CRK_TRY(crk_priv_check_weights(where, "weights", weights, rows, k, call.info, &weight_bytes));
-  CRK_TRY(crk_priv_strided_extent(where, "blocks of x", columns, x_stride, k / CRK_Q8_1_BLOCK, &x_blocks));
-  CRK_TRY(crk_priv_checked_product(where, "words of x", x_blocks, CRK_Q8_1_BYTES / 4, &x_words));
-  CRK_TRY(crk_priv_check_elements(where, "x", x, x_words, 4));
-  const size_t dst_bytes = dst_elements * element;
-  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, "weights", weights.ptr, weight_bytes));
-  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, "x", x.ptr, x_words * 4));
-  return launch_vec_product(self, &call, weights.ptr, x.ptr, dst.ptr);
+  const crk_grouped_product_t only = {rows, weights, dst, dst_stride};
+  return multiply_parts(self, where, &single, quant, dtype, k, columns, &only, 1, x, x_stride);
+}
+
+crk_status_t crk_mul_mat_vec_grouped(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t k, size_t columns,
+                                     const crk_grouped_product_t *products, size_t count, crk_const_view_t x,
+                                     size_t x_stride) {
+  static const char where[] = "crk_mul_mat_vec_grouped";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_REFUSE_IF(count > CRK_MOST_GROUPED, "%s: count is %zu, at most %d", where, count, CRK_MOST_GROUPED);
+  CRK_REFUSE_IF(products == NULL && count > 0, "%s: products is NULL", where);
+  return multiply_parts(self, where, grouped, quant, dtype, k, columns, products, count, x, x_stride);
 }

@@ -202,9 +202,8 @@ static crk_status_t mixture_grid(crk_device_t self, const mixture_t *m, uint64_t
 static crk_status_t launch_moe_vec_single(crk_device_t self, const mixture_t *m, crk_function_t function,
                                           crk_fault_op_t op, const void *x, uint64_t stride, uint32_t dst_dtype) {
   const argument_t *a = m->arguments;
-  crk_moe_vec_t call = {.product = {.weights = a[WEIGHTS].view.ptr,
+  crk_moe_vec_t call = {.product = {.parts = {{.weights = a[WEIGHTS].view.ptr, .dst = m->dst_ptr}},
                                     .x = x,
-                                    .dst = m->dst_ptr,
                                     .dtype = dst_dtype,
                                     .columns = 1,
                                     .row_blocks = (uint32_t)(m->k / m->info->elements),
@@ -213,7 +212,7 @@ static crk_status_t launch_moe_vec_single(crk_device_t self, const mixture_t *m,
                         .tokens = a[TOKENS].view.ptr,
                         .experts = a[EXPERT_IDS].view.ptr,
                         .scales = a[TOPK_WEIGHTS].view.ptr};
-  const crk_dim3_t grid = {crk_priv_divide_rows(self, function, m->tokens, &call.product), (uint32_t)m->tokens, 1};
+  const crk_dim3_t grid = {crk_priv_divide_rows(self, function, m->tokens, 1, &call.product), (uint32_t)m->tokens, 1};
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
   CRK_TRY(mixture_shape(self, m, op, stride * CRK_Q8_1_BYTES, dst_dtype, grid, block.x, &call.shape, &call.fault));
   const void *args[] = {&call};

@@ -44,8 +44,11 @@ bool crk_priv_product_by_blas(crk_device_t self, const crk_product_t *product);
 
 /* Divides a product's rows among blocks of CRK_VEC_WAVES waves, and returns the number of blocks, at least one. It is
  * small enough for the GPU to hold all blocks of `products` such products at once. The product's `rows` and `columns`
- * are set. */
-uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64_t products,
+ * are set. Rows stay together in shares of `grain`, which divides them; block_rows and larger count shares. */
+uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64_t products, uint32_t grain,
                               crk_vec_product_t *product);
+
+/* Sets the parts of a product with quantized activations, and its rows: `count` matrices, from 1 to CRK_MOST_GROUPED. */
+void crk_priv_vec_parts_set(crk_vec_product_t *product, const crk_grouped_product_t *products, size_t count);
 
 #endif

@@ -36,18 +36,42 @@ enum { CRK_SUM_OF_VALUES = 0, CRK_SUM_OF_CODES = 1 };
 /* Blocks per NVIDIA multiprocessor that nvcc must leave registers for, by the columns that the kernel is made for. */
 #define CRK_VEC_BLOCKS(columns) ((columns) <= 2 ? 4 : 3)
 
-/* Arguments of the product of quantized weights with up to eight columns of q8_1 blocks: dst[column][row] = the sum
- * over k of weights[row][k] * x[column][k]. Rows of weights follow each other without gaps. A block of threads computes
- * `block_rows` neighbouring rows; the first `larger` blocks compute one more. */
-typedef struct crk_vec_product {
-  const void *weights, *x; /* quantized weights; q8_1 blocks. Borrowed until the kernel has run */
+/* The most matrices of a grouped product with one to eight columns: those of queries, keys and values. */
+enum { CRK_VEC_PARTS = 3 };
+
+/* The rows of one matrix in a product. */
+typedef struct crk_vec_part {
+  const void *weights; /* quantized rows without gaps, borrowed until the kernel has run */
   void *dst; /* the result, aligned to its elements */
+  uint64_t end; /* rows of this part and of all parts before it */
+  uint64_t dst_stride; /* elements from one column of dst to the next */
+} crk_vec_part_t;
+
+/* Arguments of the product of quantized weights with up to eight columns of q8_1 blocks: dst[column][row] = the sum
+ * over k of weights[row][k] * x[column][k]. The rows of all parts are counted together. A part without rows has the end
+ * of the part before it. A block of threads computes `block_rows` neighbouring rows; the first `larger` blocks compute
+ * one more. */
+typedef struct crk_vec_product {
+  crk_vec_part_t parts[CRK_VEC_PARTS];
+  const void *x; /* q8_1 blocks, borrowed until the kernel has run */
+  uint64_t rows; /* of all parts */
+  uint64_t x_stride; /* q8_1 blocks from one column of x to the next */
   uint32_t dtype; /* type of dst as crk_priv_activation_index numbers it: 0 is f32, 1 is f16, 2 is bf16 */
   uint32_t columns; /* columns of x and dst, at most as many as the kernel is made for */
   uint32_t row_blocks; /* blocks of weights per row */
   uint32_t block_rows, larger; /* rows per block of threads; blocks of threads with one row more */
-  uint64_t rows; /* rows of weights */
-  uint64_t x_stride, dst_stride; /* from one column to the next: q8_1 blocks of x, elements of dst */
+  uint32_t unused; /* padding */
 } crk_vec_product_t;
+
+/* Rows of a gate that are quantized together: those of a q8_1 block. */
+enum { CRK_GATE_ROWS = 32 };
+
+/* Arguments of dst[row] = activation(gate[row] * x) * (up[row] * x), for one column x of f32. */
+typedef struct crk_vec_gate {
+  crk_vec_product_t product; /* parts[0] has the weights of the gate, dst and all rows; parts[1] the weights of up */
+  void *blocks; /* dst as q8_1 blocks, or NULL. If not, block_rows and larger count CRK_GATE_ROWS rows as one */
+  uint32_t gelu; /* 1: the activation is gelu; 0: silu */
+  uint32_t unused; /* padding */
+} crk_vec_gate_t;
 
 #endif

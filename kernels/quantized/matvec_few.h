@@ -195,7 +195,7 @@ struct few_feed {
       }
       wave_barrier(); /* the next row comes over the end of this one */
     }
-    if (tile.odd_first != tile.count || tile.odd_last != tile.count) {
+    if (tile.odd_first[0] != tile.count || tile.odd_last[0] != tile.count) {
       copy_edges(first, now);
     }
     begin();
@@ -254,20 +254,24 @@ CRK_FN void mul_mat_vec_few(const crk_vec_product_t &p) {
   const uint32_t lanes = wave_size(), chunk = P::chunk(lanes) / P::pieces;
   unsigned char *room = reinterpret_cast<unsigned char *>(shared) + wave_in_block() * F::wave_room;
   const uint32_t row_bytes = p.row_blocks * static_cast<uint32_t>(sizeof(B));
-  const unsigned char *weights = static_cast<const unsigned char *>(p.weights);
-  const bool odd_begin = odd_place(weights), odd_end = odd_place(weights + p.rows * row_bytes);
+  const whole_product of = {p};
   const few_share share((p.row_blocks + chunk - 1) / chunk);
   const uint32_t block = block_index().x;
   uint64_t row = static_cast<uint64_t>(block) * p.block_rows + (block < p.larger ? block : p.larger);
   uint32_t rest = p.block_rows + (block < p.larger ? 1 : 0);
   for (uint32_t count; rest > 0; rest -= count, row += count) {
+    const vec_rows rows = of.rows(row, 0);
+    const uint64_t left = rows.end - row;
     count = rest <= F::rows ? rest : rest < 2 * F::rows ? (rest + 1) / 2 : F::rows;
-    const vec_tile<B, Columns> tile = {weights + row * row_bytes,
+    count = count < left ? count : static_cast<uint32_t>(left);
+    const bool odd_begin = odd_place(rows.weights),
+               odd_end = odd_place(rows.weights + (rows.end - rows.first) * row_bytes);
+    const vec_tile<B, Columns> tile = {{rows.weights + (row - rows.first) * row_bytes},
                                        row_bytes,
                                        count,
                                        p.row_blocks,
-                                       odd_begin && row == 0 ? 0 : count,
-                                       odd_end && p.rows - row == count ? count - 1 : count,
+                                       {odd_begin && row == rows.first ? 0 : count},
+                                       {odd_end && left == count ? count - 1 : count},
                                        false};
     few_feed<B, Columns> feed(tile, room, share);
     const uint32_t thread = own_thread(), its_row = thread % F::rows, its_column = thread / F::rows;
@@ -293,9 +297,9 @@ CRK_FN void mul_mat_vec_few(const crk_vec_product_t &p) {
       }
       barrier();
     }
-    const crk_vec_product_t &to = reread(p);
-    if (its_row < count && its_column < to.columns) {
-      store_as(to.dst, to.dtype, its_column * to.dst_stride + row + its_row,
+    if (its_row < count && its_column < reread(p).columns) {
+      const vec_sums to = of.sums(row);
+      store_as(to.dst, reread(p).dtype, to.skipped + its_column * to.stride + row + its_row,
                lanes == 64 ? total[0] + total[F::groups - 1] : total[0]);
     }
   }

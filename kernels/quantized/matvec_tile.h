@@ -36,13 +36,14 @@ CRK_FN float sum_columns(const float (&sum)[Columns]) {
   }
 }
 
-/* A block's tile: `count` rows that follow each other. Each wave makes every CRK_VEC_WAVES-th row. */
-template <class B, int Columns>
+/* A block's tile: `count` rows. They follow each other in one matrix or, with two `Ways`, the first half of them in one
+ * matrix and the other half in another. Each wave makes every CRK_VEC_WAVES-th row. */
+template <class B, int Columns, int Ways = 1>
 struct vec_tile {
   using P = vec_plan<B, Columns>;
-  const unsigned char *weights;
+  const unsigned char *weights[Ways]; /* less the rows of the tile before the matrix's own */
   uint32_t row_bytes, count, blocks;
-  uint32_t odd_first, odd_last; /* no byte before or after these rows may be read; `count`: no such row */
+  uint32_t odd_first[Ways], odd_last[Ways]; /* no byte before or after these rows may be read; `count`: no such row */
   bool askew; /* weights are not aligned to P::alignment and are copied two bytes at a time; rare */
 
   /* Blocks in the chunk that begins with block `done`. */
@@ -61,33 +62,39 @@ struct vec_tile {
       return from + part <= blocks ? part * block_bytes : from < blocks ? (blocks - from) * block_bytes : 0;
     }
   }
+  CRK_FN const unsigned char *matrix_of(uint32_t row) const {
+    return weights[Ways == 2 && row >= count / 2 ? Ways - 1 : 0];
+  }
   CRK_FN uint32_t place(uint32_t row, uint32_t from) const {
     return askew ? 0
-                 : (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(weights)) + row * row_bytes +
+                 : (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(matrix_of(row))) + row * row_bytes +
                     from * static_cast<uint32_t>(sizeof(B))) %
                        line_bytes;
   }
-  CRK_FN bool at_edge(uint32_t row) const { return row == odd_first || row == odd_last; }
+  CRK_FN bool at_edge(uint32_t row) const {
+    return row == odd_first[0] || row == odd_last[0] ||
+           (Ways == 2 && (row == odd_first[Ways - 1] || row == odd_last[Ways - 1]));
+  }
   CRK_FN const unsigned char *begin(uint32_t row, uint32_t from) const {
-    return weights + static_cast<uint64_t>(row) * row_bytes + from * static_cast<uint32_t>(sizeof(B));
+    return matrix_of(row) + static_cast<uint64_t>(row) * row_bytes + from * static_cast<uint32_t>(sizeof(B));
   }
 };
 
 /* The stages of a wave's share of a tile, one after the other. A stage is one part of a chunk, for P::rows rows. First
  * come all parts for the first rows, then those for the next rows, then the next chunk of all rows. While the wave
  * works on one stage, the next ones are under way to its rooms. */
-template <class B, int Columns, class Copies = async_copies>
+template <class B, int Columns, int Ways, class Copies = async_copies>
 struct vec_feed {
   using P = vec_plan<B, Columns>;
   static constexpr uint32_t block_bytes = sizeof(B);
-  const vec_tile<B, Columns> &tile;
+  const vec_tile<B, Columns, Ways> &tile;
   unsigned char *rooms;
   uint32_t wave, lanes;
   uint32_t row, done, part; /* where the next stage to request begins; `part`: blocks from the chunk's beginning */
   uint32_t turn; /* number of the room that is taken next */
   under_way<P::row_room, P::least_lanes> bytes[P::rows];
 
-  CRK_FN vec_feed(const vec_tile<B, Columns> &its_tile, unsigned char *its_rooms, uint32_t its_wave)
+  CRK_FN vec_feed(const vec_tile<B, Columns, Ways> &its_tile, unsigned char *its_rooms, uint32_t its_wave)
       : tile(its_tile), rooms(its_rooms), wave(its_wave), lanes(wave_size()), row(its_wave), done(0), part(0), turn(0) {
     begin(0);
     CRK_UNROLL
@@ -161,9 +168,9 @@ CRK_FN void put_sums(float *to, const float (&sum)[Columns], bool first) {
 /* Adds the chunk from block `done` on to the sums of the wave's rows, which begin with row `wave`. `sums` has one sum
  * per column, row and group of 32 lanes; the first chunk initialises them. `feed` supplies the stages of this chunk and
  * afterwards those of the next. */
-template <class B, int Columns>
-CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<B, Columns> &tile, uint32_t done,
-                           uint32_t wave, vec_feed<B, Columns> &feed, float *sums) {
+template <class B, int Columns, int Ways>
+CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<B, Columns, Ways> &tile, uint32_t done,
+                           uint32_t wave, vec_feed<B, Columns, Ways> &feed, float *sums) {
   using P = vec_plan<B, Columns>;
   using Q = quant<B>;
   constexpr uint32_t stage_rows = P::rows * CRK_VEC_WAVES, block_bytes = sizeof(B), steps = P::steps / P::parts;
@@ -213,56 +220,102 @@ CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<
   }
 }
 
-/* The destination of a product's sums: dst[first + row + c * dst_stride] = scale * sum. */
+/* Rows `first` to `end` - 1 of a product: those of one matrix. */
+struct vec_rows {
+  const unsigned char *weights;
+  uint64_t first, end;
+};
+
+/* Where the sums of a tile go: row r and column c of the product to dst[skipped + r + c * stride], times `scale`. */
 struct vec_sums {
-  const crk_vec_product_t &product;
-  uint64_t first;
+  void *dst;
+  uint64_t skipped, stride;
   float scale;
 };
 
 /* A product as the launcher passed it. */
 struct whole_product {
+  static constexpr int ways = 1;
   const crk_vec_product_t &product;
 
-  template <class B>
-  CRK_FN const unsigned char *weights() const {
-    return static_cast<const unsigned char *>(product.weights);
+  CRK_FN static uint32_t part_of(const crk_vec_product_t &p, uint64_t row) {
+    return (row >= p.parts[0].end ? 1 : 0) + (row >= p.parts[1].end ? 1 : 0);
+  }
+  CRK_FN static uint64_t begin_of(const crk_vec_product_t &p, uint32_t part) {
+    return part > 0 ? p.parts[part - 1].end : 0;
+  }
+  CRK_FN uint32_t grain() const { return 1; } /* rows that block_rows and larger count as one */
+  /* The rows of the matrix that has row `row`. */
+  CRK_FN vec_rows rows(uint64_t row, int) const {
+    const uint32_t part = part_of(product, row);
+    return {static_cast<const unsigned char *>(product.parts[part].weights), begin_of(product, part),
+            product.parts[part].end};
   }
   CRK_FN const block_q8_1 *x() const { return static_cast<const block_q8_1 *>(product.x); }
-  CRK_FN vec_sums sums() const { return {reread(product), 0, 1.0f}; }
+  CRK_FN vec_sums sums(uint64_t row) const {
+    const crk_vec_product_t &p = reread(product);
+    const uint32_t part = part_of(p, row);
+    return {p.parts[part].dst, 0 - begin_of(p, part), p.parts[part].dst_stride, 1.0f};
+  }
 };
 
-/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below the product's number of columns.
- * Blocks have CRK_VEC_WAVES waves and make at most CRK_VEC_ROWS rows at a time. `of` is a whole_product, or a struct
- * with the same functions. */
+/* The sum of a row and a column, from those of its groups of 32 lanes. */
+CRK_FN float whole_sum(const float *groups) { return wave_size() == 64 ? groups[0] + groups[1] : groups[0]; }
+
+/* Stores the sums of `count` rows from `row` on. A wave stores those of its own rows. */
+CRK_FN void store_sums(const vec_sums &to, const crk_vec_product_t &p, const float *sums, uint64_t row,
+                       uint32_t count) {
+  constexpr uint32_t groups = most_lanes / group_lanes;
+  for (uint32_t r = wave_in_block() + lane() * CRK_VEC_WAVES; r < count; r += wave_size() * CRK_VEC_WAVES) {
+    const float *part = sums + r * groups;
+    uint64_t at = to.skipped + row + r;
+    CRK_NO_UNROLL
+    for (uint32_t c = 0; c < p.columns; c++, part += CRK_VEC_ROWS * groups, at += to.stride) {
+      store_as(to.dst, p.dtype, at, to.scale * whole_sum(part));
+    }
+  }
+}
+
+/* Sums of the rows that a block makes: for c below the product's number of columns, the sum over k of
+ * weights[row][k] * activations[c][k]. Blocks have CRK_VEC_WAVES waves and make at most CRK_VEC_ROWS rows at a time.
+ * `of` is a whole_product, or a struct with the same functions. With two `ways`, it has rows(row, way) for two matrices
+ * and finish(sums, row, count) for the sums of `count` rows of both. */
 template <class B, int Columns, class Of>
 CRK_FN void mul_mat_vec_tiles(const Of &of) {
   using P = vec_plan<B, Columns>;
+  constexpr int Ways = Of::ways;
   const crk_vec_product_t &p = of.product;
-  constexpr uint32_t groups = most_lanes / group_lanes;
+  constexpr uint32_t groups = most_lanes / group_lanes, most_rows = CRK_VEC_ROWS / Ways;
   CRK_SHARED(vec_bytes, shared, P::room / 16);
   CRK_SHARED(float, sums, CRK_VEC_ROWS *Columns *groups);
   const uint32_t lanes = wave_size(), wave = wave_in_block();
   unsigned char *rooms = reinterpret_cast<unsigned char *>(shared), *room = rooms + wave * P::stages * P::wave_room;
   const uint32_t row_bytes = p.row_blocks * static_cast<uint32_t>(sizeof(B));
-  const unsigned char *weights = of.template weights<B>();
   const uint64_t last_column = Columns > 1 ? (p.columns - 1) * p.x_stride : 0;
   const block_q8_1 *x_begin = of.x(), *x_end = x_begin + last_column + p.row_blocks * P::q8_blocks;
   const bool odd_x = odd_place(x_begin) || odd_place(x_end);
-  const bool askew = P::alignment > 2 && reinterpret_cast<uintptr_t>(weights) % P::alignment != 0;
-  const bool odd_begin = odd_place(weights), odd_end = odd_place(weights + p.rows * row_bytes);
-  const uint32_t block = block_index().x;
-  uint64_t row = static_cast<uint64_t>(block) * p.block_rows + (block < p.larger ? block : p.larger);
-  uint32_t rest = p.block_rows + (block < p.larger ? 1 : 0);
+  const uint32_t block = block_index().x, grain = of.grain();
+  uint64_t row = (static_cast<uint64_t>(block) * p.block_rows + (block < p.larger ? block : p.larger)) * grain;
+  uint32_t rest = (p.block_rows + (block < p.larger ? 1 : 0)) * grain;
   for (uint32_t count; rest > 0; rest -= count, row += count) {
-    count = rest < CRK_VEC_ROWS ? rest : CRK_VEC_ROWS;
-    const vec_tile<B, Columns> tile = {weights + row * row_bytes,
-                                       row_bytes,
-                                       count,
-                                       p.row_blocks,
-                                       odd_begin && !askew && row == 0 ? 0 : count,
-                                       odd_end && !askew && p.rows - row == count ? count - 1 : count,
-                                       askew};
+    const vec_rows rows[2] = {of.rows(row, 0), of.rows(row, Ways - 1)};
+    const uint64_t left = rows[0].end - row;
+    count = rest < most_rows ? rest : most_rows;
+    count = count < left ? count : static_cast<uint32_t>(left);
+    vec_tile<B, Columns, Ways> tile = {{}, row_bytes, Ways * count, p.row_blocks, {}, {}, false};
+    CRK_UNROLL
+    for (int w = 0; w < Ways; w++) {
+      tile.askew = tile.askew || (P::alignment > 2 && reinterpret_cast<uintptr_t>(rows[w].weights) % P::alignment != 0);
+    }
+    CRK_UNROLL
+    for (int w = 0; w < Ways; w++) {
+      const uint32_t before = w * count; /* rows of the tile */
+      tile.weights[w] = rows[w].weights + (row - rows[w].first - before) * row_bytes;
+      const bool odd_begin = odd_place(rows[w].weights),
+                 odd_end = odd_place(rows[w].weights + (rows[w].end - rows[w].first) * row_bytes);
+      tile.odd_first[w] = odd_begin && !tile.askew && row == rows[w].first ? before : tile.count;
+      tile.odd_last[w] = odd_end && !tile.askew && left == count ? before + count - 1 : tile.count;
+    }
     vec_columns<B, Columns, Of> columns(of, odd_x);
     /* With asynchronous copies, activations are requested before weights, since they would arrive late otherwise.
      * Without asynchronous copies, the registers could not hold activations and weights under way together. So
@@ -271,7 +324,7 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
     if (columns_first) {
       columns.load(0, tile.left(0) * P::q8_blocks);
     }
-    vec_feed<B, Columns> feed(tile, room, wave);
+    vec_feed<B, Columns, Ways> feed(tile, room, wave);
     CRK_NO_UNROLL
     for (uint32_t done = 0; done < p.row_blocks; done += P::chunk(lanes) / P::pieces) {
       vec_activations<B, Columns> x;
@@ -286,18 +339,15 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
       if (columns_first && next < p.row_blocks) {
         columns.load(next * P::q8_blocks, tile.left(next) * P::q8_blocks);
       }
-      multiply_chunk<B, Columns>(x, tile, done, wave, feed, sums);
+      multiply_chunk(x, tile, done, wave, feed, sums);
     }
-    wave_barrier();
-    const vec_sums to = of.sums();
-    for (uint32_t r = wave + lane() * CRK_VEC_WAVES; r < count; r += lanes * CRK_VEC_WAVES) {
-      const float *part = sums + r * groups;
-      uint64_t at = to.first + row + r;
-      CRK_NO_UNROLL
-      for (uint32_t c = 0; c < to.product.columns; c++, part += CRK_VEC_ROWS * groups, at += to.product.dst_stride) {
-        const float sum = lanes == 64 ? part[0] + part[1] : part[0];
-        store_as(to.product.dst, to.product.dtype, at, to.scale * sum);
-      }
+    if constexpr (Ways == 1) {
+      wave_barrier();
+      store_sums(of.sums(row), reread(p), sums, row, count);
+    } else {
+      barrier();
+      of.finish(sums, row, count);
+      barrier(); /* the sums are read */
     }
   }
 }

@@ -67,6 +67,47 @@ impl Device {
         launch!(self.crk_gate_columns(op, dtype, columns, k, gate, up, dst, blocks))
     }
 
+    /// Up to three matrices (their rows, weights and results without gaps) times the same columns:
+    /// `crk_mul_mat_vec_grouped`.
+    pub fn mul_mat_vec_grouped(
+        &self,
+        quant: Quant,
+        dtype: DType,
+        k: usize,
+        columns: usize,
+        products: &[(usize, &Buffer, &Buffer)],
+        (x, x_stride): (&Buffer, usize),
+    ) -> Result<()> {
+        let products = products
+            .iter()
+            .map(|(rows, weights, dst)| {
+                let (weights, dst) = (self.view(*weights)?, self.view(*dst)?);
+                Ok(sys::crk_grouped_product_t { rows: *rows, weights, dst, dst_stride: *rows })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let (list, count, x) = (products.as_ptr(), products.len(), self.view(x)?);
+        launch!(self.crk_mul_mat_vec_grouped(quant, dtype, k, columns, list, count, x, x_stride))
+    }
+
+    /// The products and the gate of a feed-forward layer, also quantized if there are `blocks`: `crk_mul_mat_vec_gate`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn mul_mat_vec_gate(
+        &self,
+        op: GateOp,
+        quant: Quant,
+        dtype: DType,
+        (rows, k): (usize, usize),
+        columns: usize,
+        [gate, up]: [&Buffer; 2],
+        x: &Buffer,
+        dst: &Buffer,
+        blocks: Option<&Buffer>,
+    ) -> Result<()> {
+        let (gate, up, x, dst) = (self.view(gate)?, self.view(up)?, self.view(x)?, self.view(dst)?);
+        let blocks = self.optional(blocks.map(View::from))?;
+        launch!(self.crk_mul_mat_vec_gate(op, quant, dtype, rows, k, columns, gate, up, x, dst, blocks))
+    }
+
     /// Rows of weights times any number of columns: `crk_mul_mat`.
     #[allow(clippy::too_many_arguments)]
     pub fn mul_mat<'a>(

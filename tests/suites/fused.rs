@@ -172,6 +172,131 @@ fn shared_columns(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
+/// Up to three matrices in one product, beside a product for each. Some matrices have no rows.
+fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
+    let all: Vec<_> = formats().collect();
+    each_case(target, "fused", name, 2 * all.len(), |rng, index| {
+        let format = all[index % all.len()];
+        let (count, columns, k) = (1 + rng.below(3), 1 + rng.below(8), 256 * (1 + rng.below(3)));
+        let data = activations(rng, t, columns * k);
+        let x = Operand::new(target, rng, t, Shape::contiguous(&[columns, k]), data);
+        let q8_1 = blocks_for(target, columns, k);
+        let device = target.device.raw();
+        // SAFETY: live arguments.
+        unsafe {
+            let (from, to) = (x.memory.view().into(), q8_1.memory.view());
+            succeeded(sys::crk_quantize_columns(device, t.dtype, columns, k, from, to))?;
+        }
+        let from = q8_1.memory.view().into();
+        let (mut weights, mut pairs, mut list) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..count {
+            let rows = if rng.one_in(6) { 0 } else { 1 + rng.below(90) };
+            let stride = rows + rng.below(3);
+            // Two bytes before the blocks, in some cases: their beginning is then not aligned to 16.
+            let (ahead, bytes) = (2 * rng.below(2), blocks(rng, format, rows * k / format.elements));
+            let padded = [vec![0; ahead], bytes].concat();
+            let buffer = target.device.upload(&padded).map_err(|error| error.to_string())?;
+            let whole = buffer.raw_view();
+            // SAFETY: `ahead` is inside the buffer, or at its end.
+            let view = sys::crk_view_t { ptr: unsafe { whole.ptr.byte_add(ahead) }, bytes: whole.bytes - ahead };
+            let destination = |rng: &mut Rng| Operand::destination(target, rng, t, &[columns, stride]);
+            let (dst, expected) = (destination(rng), destination(rng));
+            // Both begin with the same bytes, since what is between the columns stays.
+            let expected = Operand::new(target, rng, t, expected.shape.clone(), dst.data.clone());
+            // SAFETY: live arguments.
+            unsafe {
+                let to = expected.memory.view();
+                let q = quant(format);
+                let w = view.into();
+                let stride_x = k / 32;
+                succeeded(sys::crk_mul_mat_vec_q8_1(
+                    device, q, t.dtype, rows, k, columns, w, from, stride_x, to, stride,
+                ))?;
+            }
+            list.push(sys::crk_grouped_product_t {
+                rows,
+                weights: view.into(),
+                dst: dst.memory.view(),
+                dst_stride: stride,
+            });
+            weights.push(buffer);
+            pairs.push((dst, expected));
+        }
+        // SAFETY: live arguments.
+        unsafe {
+            let (products, q) = (list.as_ptr(), quant(format));
+            succeeded(sys::crk_mul_mat_vec_grouped(device, q, t.dtype, k, columns, products, count, from, k / 32))?;
+        }
+        for (i, (dst, expected)) in pairs.iter().enumerate() {
+            equal(&format!("{} {i}", format.name), dst, expected)?;
+        }
+        unchanged(&[&x])
+    })
+}
+
+/// The products and the gate of a feed-forward layer, beside both products, [`gate`] and crk_quantize_columns. One
+/// column of f32 with silu or gelu is one kernel; `op` goes through all others too.
+fn mat_vec_gate(target: &Target, name: &str, (op, ..): (GateOp, UnaryOp, &str), t: Type) -> Outcome {
+    let all: Vec<_> = formats().collect();
+    each_case(target, "fused", name, 2 * all.len(), |rng, index| {
+        let format = all[index % all.len()];
+        let columns = if rng.one_in(4) { 1 + rng.below(8) } else { 1 };
+        let k = 256 * (1 + rng.below(3));
+        let quantizes = rng.one_in(2);
+        let rows = match rng.below(3) {
+            0 => 32 * (1 + rng.below(40)),
+            _ if quantizes => 32 * (1 + rng.below(3)),
+            _ => 1 + rng.below(150),
+        };
+        let data = activations(rng, t, columns * k);
+        let x = Operand::new(target, rng, t, Shape::contiguous(&[columns, k]), data);
+        let q8_1 = blocks_for(target, columns, k);
+        let mut matrix = |ahead: usize| -> Result<_, String> {
+            let bytes = [vec![0; ahead], blocks(rng, format, rows * k / format.elements)].concat();
+            let buffer = target.device.upload(&bytes).map_err(|error| error.to_string())?;
+            let whole = buffer.raw_view();
+            // SAFETY: `ahead` is inside the buffer.
+            let view = sys::crk_view_t { ptr: unsafe { whole.ptr.byte_add(ahead) }, bytes: whole.bytes - ahead };
+            Ok((buffer, view))
+        };
+        let (gate, up) = (matrix(2 * (index % 2))?, matrix(2 * (index / 2 % 2))?);
+        let dims = [columns, rows];
+        let destination = |rng: &mut Rng| Operand::destination(target, rng, t, &dims);
+        let (dst, expected) = (destination(rng), destination(rng));
+        let (g, u) = (destination(rng), destination(rng));
+        let (made, other) = (blocks_for(target, columns, rows / 32 * 32), blocks_for(target, columns, rows / 32 * 32));
+        let (layout, device, q) = (g.layout(), target.device.raw(), quant(format));
+        // SAFETY: live arguments.
+        unsafe {
+            let (from, to) = (x.memory.view().into(), q8_1.memory.view());
+            succeeded(sys::crk_quantize_columns(device, t.dtype, columns, k, from, to))?;
+            let from: sys::crk_const_view_t = q8_1.memory.view().into();
+            let to = dst.memory.view();
+            let (w, v) = (gate.1.into(), up.1.into());
+            let beside = if quantizes { made.memory.view() } else { NONE };
+            succeeded(sys::crk_mul_mat_vec_gate(device, op, q, t.dtype, rows, k, columns, w, v, from, to, beside))?;
+            for (weights, to) in [(w, &g), (v, &u)] {
+                let to = to.memory.view();
+                let stride = k / 32;
+                succeeded(sys::crk_mul_mat_vec_q8_1(
+                    device, q, t.dtype, rows, k, columns, weights, from, stride, to, rows,
+                ))?;
+            }
+            let (g, u) = (g.memory.view().into(), u.memory.view().into());
+            succeeded(sys::crk_gate(device, op, t.dtype, &layout, g, &layout, u, expected.memory.view()))?;
+            if quantizes {
+                let made_of = dst.memory.view().into();
+                succeeded(sys::crk_quantize_columns(device, t.dtype, columns, rows, made_of, other.memory.view()))?;
+            }
+        }
+        within(format.name, &dst, &expected, GATE_UNITS)?;
+        if quantizes {
+            equal_blocks(&made, &other)?;
+        }
+        unchanged(&[&x])
+    })
+}
+
 /// Mixtures of activations that were quantized beforehand, beside mixtures that quantize them.
 fn shared_experts(target: &Target, name: &str) -> Outcome {
     let all: Vec<_> = formats().collect();
@@ -594,6 +719,52 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "blocks overlaps gate", invalid, columns(silu, f32_, 32, x, y, d, x))?;
         try_one(where_, "blocks overlaps up", invalid, columns(silu, f32_, 32, x, y, d, y))?;
         try_one(where_, "blocks overlaps dst", invalid, columns(silu, f32_, 32, x, y, d, d))?;
+        let products = |count, k, columns, weights: sys::crk_view_t, dst: sys::crk_view_t, x: sys::crk_view_t| {
+            let one = |weights: sys::crk_view_t, dst| {
+                let weights = weights.into();
+                sys::crk_grouped_product_t { rows: 2, weights, dst, dst_stride: 2 }
+            };
+            let list =
+                [one(part(y, 0, 512), part(s, 0, 64)), one(weights, dst), one(part(y, 512, 512), part(s, 64, 64))];
+            let q = candle_rocm_sys::Quant::Q4_0;
+            sys::crk_mul_mat_vec_grouped(device, q, f32_, k, columns, list.as_ptr(), count, x.into(), k / 32)
+        };
+        let where_ = "crk_mul_mat_vec_grouped";
+        succeeded(products(3, 32, 1, y, d, x))?;
+        try_one(where_, "count is 4", invalid, products(4, 32, 1, y, d, x))?;
+        try_one(where_, "columns is 9", invalid, products(2, 32, 9, y, d, x))?;
+        try_one(where_, "k is 33", invalid, products(2, 33, 1, y, d, x))?;
+        try_one(where_, "products[1].weights", small, products(2, 32, 1, part(y, 0, 35), d, x))?;
+        try_one(where_, "products[1].dst", small, products(2, 32, 1, y, part(d, 0, 7), x))?;
+        try_one(where_, "x", small, products(2, 32, 1, y, d, part(x, 0, 35)))?;
+        try_one(where_, "products[1].dst overlaps x", invalid, products(2, 32, 1, y, x, x))?;
+        try_one(where_, "products[0].dst overlaps products[1].weights", invalid, products(2, 32, 1, s, d, x))?;
+        try_one(where_, "products[1].dst overlaps products[0].dst", invalid, products(2, 32, 1, y, s, x))?;
+        let null = std::ptr::null();
+        let q = candle_rocm_sys::Quant::Q4_0;
+        let none = sys::crk_mul_mat_vec_grouped(device, q, f32_, 32, 1, null, 1, x.into(), 1);
+        try_one(where_, "products is NULL", invalid, none)?;
+        succeeded(sys::crk_mul_mat_vec_grouped(device, q, f32_, 32, 1, null, 0, x.into(), 1))?;
+        let gated = |op, k, rows, gate: sys::crk_view_t, up: sys::crk_view_t, x: sys::crk_view_t, dst, blocks| {
+            let (gate, up, x) = (gate.into(), up.into(), x.into());
+            sys::crk_mul_mat_vec_gate(device, op, q, f32_, rows, k, 1, gate, up, x, dst, blocks)
+        };
+        let where_ = "crk_mul_mat_vec_gate";
+        let t = part(s, 0, 512);
+        succeeded(gated(silu, 32, 32, x, y, t, d, b))?;
+        try_one(where_, "op 9", invalid, gated(sys::crk_gate_op(9), 32, 32, x, y, t, d, b))?;
+        try_one(where_, "k is 48", invalid, gated(silu, 48, 32, x, y, t, d, b))?;
+        try_one(where_, "k is 31", invalid, gated(silu, 32, 31, x, y, t, d, b))?;
+        try_one(where_, "gate", small, gated(silu, 32, 32, part(x, 0, 575), y, t, d, b))?;
+        try_one(where_, "up", small, gated(silu, 32, 32, x, part(y, 0, 575), t, d, b))?;
+        try_one(where_, "x", small, gated(silu, 32, 32, x, y, part(s, 0, 35), d, b))?;
+        try_one(where_, "dst", small, gated(silu, 32, 32, x, y, t, part(d, 0, 127), b))?;
+        try_one(where_, "blocks", small, gated(silu, 32, 32, x, y, t, d, part(b, 0, 35)))?;
+        try_one(where_, "dst overlaps gate", invalid, gated(silu, 32, 32, x, y, t, x, b))?;
+        try_one(where_, "dst overlaps up", invalid, gated(silu, 32, 32, x, y, t, y, b))?;
+        try_one(where_, "dst overlaps x", invalid, gated(silu, 32, 32, x, y, t, s, b))?;
+        try_one(where_, "blocks overlaps dst", invalid, gated(silu, 32, 32, x, y, t, d, d))?;
+        try_one(where_, "blocks overlaps up", invalid, gated(silu, 32, 32, x, y, t, d, y))?;
         let quantize = |t, k, x: sys::crk_view_t, dst| sys::crk_quantize_columns(device, t, 2, k, x.into(), dst);
         let where_ = "crk_quantize_columns";
         try_one(where_, "f64", S::Unsupported, quantize(f64_, 32, x, d))?;
@@ -701,6 +872,17 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 let body = move |target: &'static Target, name: &str| gate_columns(target, name, kind, t);
                 add(format!("gate_columns_{}_{}", kind.2, t.name), Box::new(body));
             }
+        }
+        for kind in GATES {
+            let body = move |target: &'static Target, name: &str| mat_vec_gate(target, name, kind, F32);
+            add(format!("mat_vec_gate_{}_f32", kind.2), Box::new(body));
+        }
+        for t in ACTIVATIONS {
+            add(format!("grouped_{}", t.name), Box::new(move |target, name| grouped(target, name, t)));
+        }
+        for t in [F16, BF16] {
+            let body = move |target: &'static Target, name: &str| mat_vec_gate(target, name, GATES[0], t);
+            add(format!("mat_vec_gate_silu_{}", t.name), Box::new(body));
         }
         for t in FLOATS {
             add(format!("add_rms_norm_{}", t.name), Box::new(move |target, name| add_norm(target, name, t)));

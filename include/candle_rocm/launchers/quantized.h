@@ -167,6 +167,36 @@ CRK_API crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, 
                                           size_t k, size_t columns, crk_const_view_t weights, crk_const_view_t x,
                                           size_t x_stride, crk_view_t dst, size_t dst_stride);
 
+/* One matrix of a grouped product: weights of `rows` rows, and the arguments that crk_mul_mat_vec_q8_1 has for them. */
+typedef struct crk_grouped_product {
+  size_t rows;
+  crk_const_view_t weights;
+  crk_view_t dst;
+  size_t dst_stride; /* in elements, at least `rows`; unused with one column */
+} crk_grouped_product_t;
+
+enum { CRK_MOST_GROUPED = 3 }; /* the most matrices of a grouped product */
+
+/* crk_mul_mat_vec_q8_1 of the same activations with `count` matrices, at most CRK_MOST_GROUPED, in one launch: those of
+ * queries, keys and values. All have one format and one k. The results have the bits of separate products. A dst
+ * overlaps no other view. */
+CRK_API crk_status_t crk_mul_mat_vec_grouped(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t k,
+                                             size_t columns, const crk_grouped_product_t *products, size_t count,
+                                             crk_const_view_t x, size_t x_stride);
+
+/* dst[c][i] = op(sum over j of gate[i][j] * x[c][j]) * (sum over j of up[i][j] * x[c][j]): the products and the gate of
+ * a feed-forward layer. gate and up have `rows` rows of `k` elements, and dst is `columns` times `rows` elements
+ * without gaps. x is crk_quantize_columns' blocks for `columns` columns, at most 8. If `blocks` is not {NULL, 0}, it
+ * becomes crk_quantize_columns of dst, and `rows` is a multiple of 32. The bits are those of crk_mul_mat_vec_q8_1 and
+ * crk_gate.
+ *
+ * One launch for one column of F32 with CRK_GATE_SILU or CRK_GATE_GELU. `blocks` take a second launch if the rows are
+ * too few to give the GPU work in groups of 32. Otherwise there are two launches, three for `blocks` that are not
+ * aligned as crk_gate_columns asks, and scratch memory for the results of gate and up. */
+CRK_API crk_status_t crk_mul_mat_vec_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t quant, crk_dtype_t dtype,
+                                          size_t rows, size_t k, size_t columns, crk_const_view_t gate,
+                                          crk_const_view_t up, crk_const_view_t x, crk_view_t dst, crk_view_t blocks);
+
 /* crk_mul_mat_vec for any number of columns. Up to 8 columns it is crk_mul_mat_vec. */
 CRK_API crk_status_t crk_mul_mat(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
                                  size_t columns, crk_const_view_t weights, crk_const_view_t x, crk_view_t dst);
