@@ -1,4 +1,4 @@
-// include/ fnv1a 9cc0dc8b730d417f7620ffc500cfcd43
+// include/ fnv1a 5f4ecde1af419b3f4f5a838d8c2a0a92
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -280,6 +280,7 @@ pub const CRK_VERSION_MINOR: u32 = 1;
 pub const CRK_VERSION_PATCH: u32 = 0;
 pub const CRK_MAX_RANK: u32 = 8;
 pub const CRK_ATTENTION_UNLIMITED: i32 = -1;
+pub const CRK_MOST_GROUPED: u32 = 3;
 pub const CRK_RANDOM_STATE_BYTES: u32 = 32;
 impl crk_status {
     pub const CRK_OK: crk_status = crk_status(0);
@@ -2519,11 +2520,6 @@ impl Default for crk_grouped_product {
 }
 /// One matrix of a grouped product: weights of `rows` rows, and the arguments that crk_mul_mat_vec_q8_1 has for them.
 pub type crk_grouped_product_t = crk_grouped_product;
-/// the most matrices of a grouped product
-pub const CRK_MOST_GROUPED: _bindgen_ty_1 = _bindgen_ty_1(3);
-#[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
-pub struct _bindgen_ty_1(pub ::core::ffi::c_uint);
 unsafe extern "C" {
     /** crk_mul_mat_vec_q8_1 of the same activations with `count` matrices, at most CRK_MOST_GROUPED, in one launch: those of
  queries, keys and values. All have one format and one k. The results have the bits of separate products. A dst

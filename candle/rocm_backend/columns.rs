@@ -89,7 +89,7 @@ impl RocmStorage {
     }
 
     /// The storage with the columns that were made beside it.
-    pub(super) fn with_columns(mut self, columns: Option<Columns>) -> Self {
+    pub(crate) fn with_columns(mut self, columns: Option<Columns>) -> Self {
         self.kept = Kept(Mutex::new(columns.map(Arc::new)));
         self
     }

@@ -2,14 +2,43 @@
 //! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
 //! ops, but for gates (two units in the last place), [`route`] and [`attention`].
 use crate::Activation;
-use candle::{D, DType, Result, Tensor};
+use candle::quantized::{QMatMul, QTensor};
+use candle::{D, DType, Module, Result, Tensor};
 
 #[cfg(feature = "_rocm")]
 use candle::{
-    Storage,
+    Shape, Storage,
     op::BackpropOp,
+    quantized::rocm::QRocmStorage,
     rocm_backend::{RocmStorage, kernels::GateOp},
 };
+
+/// The weights of a layer that only multiplies by them.
+pub enum Weights<'a> {
+    Quantized(&'a QTensor),
+    /// The layer adds a bias, or has weights of another kind.
+    Other,
+}
+
+/// A layer that multiplies by a matrix.
+pub trait Product: Module {
+    fn weights(&self) -> Weights<'_>;
+}
+
+impl Product for QMatMul {
+    fn weights(&self) -> Weights<'_> {
+        match self {
+            QMatMul::QTensor(weights) => Weights::Quantized(weights),
+            _ => Weights::Other,
+        }
+    }
+}
+
+impl Product for crate::Linear {
+    fn weights(&self) -> Weights<'_> {
+        Weights::Other
+    }
+}
 
 /// Whether the fused kernels take the tensors.
 #[cfg(feature = "_rocm")]
@@ -57,6 +86,59 @@ pub fn rope_grow(
     }
 }
 
+/// The quantized weights of layers that are on the ROCm device of `x`; none if a layer has others.
+#[cfg(feature = "_rocm")]
+fn quantized<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Option<Vec<(&'a QRocmStorage, &'a Shape)>> {
+    let on = |layer: &&'a dyn Product| match layer.weights() {
+        Weights::Quantized(weights) => Some((weights.rocm_storage().ok()?, weights.shape())),
+        Weights::Other => None,
+    };
+    if !x.device().is_rocm() || x.track_op() {
+        return None;
+    }
+    layers.iter().map(on).collect()
+}
+
+/// A tensor like `x`, but with rows of `n` elements.
+#[cfg(feature = "_rocm")]
+fn with_rows(storage: RocmStorage, x: &Tensor, n: usize) -> Tensor {
+    let mut dims = x.dims().to_vec();
+    dims.pop();
+    dims.push(n);
+    Tensor::from_storage(Storage::Rocm(storage), dims, BackpropOp::none(), false)
+}
+
+/// The products of one input with several layers, such as those of queries, keys and values.
+pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result<[Tensor; N]> {
+    #[cfg(feature = "_rocm")]
+    if let Some(weights) = quantized(layers, x) {
+        let (storage, layout) = x.storage_and_layout();
+        let x_s = RocmStorage::of(&storage, "products", "x")?;
+        if let Some(results) = QRocmStorage::products(&weights, x_s, layout)? {
+            let rows = weights.iter().map(|(_, shape)| shape.dims()[0]);
+            let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
+            return tensors.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()));
+        }
+    }
+    let results = layers.iter().map(|layer| layer.forward(x)).collect::<Result<Vec<_>>>()?;
+    results.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()))
+}
+
+/// `activation(x * gate) * (x * up)`: what a feed-forward layer multiplies last.
+pub fn gate_products(activation: Activation, [gate, up]: [&dyn Product; 2], x: &Tensor) -> Result<Tensor> {
+    #[cfg(feature = "_rocm")]
+    if let (Some(op), Some(weights)) = (gate_op(activation), quantized([gate, up], x)) {
+        let (storage, layout) = x.storage_and_layout();
+        let x_s = RocmStorage::of(&storage, "gate_products", "x")?;
+        if let Some(gated) = QRocmStorage::gate(op, [weights[0], weights[1]], x_s, layout)? {
+            return Ok(with_rows(gated, x, weights[0].1.dims()[0]));
+        }
+    }
+    let for_products = matches!(gate.weights(), Weights::Quantized(_));
+    let [gate, up] = products([gate, up], x)?;
+    gate_of(activation, &gate, &up, for_products)
+}
+
 #[cfg(feature = "_rocm")]
 fn gate_op(activation: Activation) -> Option<GateOp> {
     Some(match activation {
@@ -87,19 +169,9 @@ pub fn gate(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor
     gate_of(activation, gate, up, false)
 }
 
-/// The same where the result is the input of products with quantized weights.
-pub fn gate_for_products(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    gate_of(activation, gate, up, true)
-}
-
 /// `silu(gate) * up`.
 pub fn silu_gate(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     gate_of(Activation::Silu, gate, up, false)
-}
-
-/// The same where the result is the input of products with quantized weights.
-pub fn silu_gate_for_products(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    gate_of(Activation::Silu, gate, up, true)
 }
 
 #[cfg(feature = "_rocm")]

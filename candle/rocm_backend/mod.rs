@@ -20,7 +20,7 @@ mod slice;
 mod storage;
 
 pub use attention::{AttentionOperands, SideTensor, side_tensor};
-pub(crate) use columns::Part;
+pub(crate) use columns::{Columns, Part};
 pub use device::{DeviceId, RocmDevice};
 pub use error::{RocmError, WrapErr};
 pub use grow::{grow, rope_grow};

@@ -1,7 +1,7 @@
 //! Quantized weights on ROCm devices.
 use super::{GgmlDType, QStorage, QuantizedType};
 use crate::backend::{BackendDevice, BackendStorage};
-use crate::rocm_backend::{Part, RocmDevice, RocmError, RocmStorage, WrapErr, elements, kernels};
+use crate::rocm_backend::{Columns, Part, RocmDevice, RocmError, RocmStorage, WrapErr, elements, kernels};
 use crate::{CpuStorage, DType, Layout, Result, Shape, Storage, bail};
 use candle_rocm_sys::Buffer;
 
@@ -11,6 +11,13 @@ pub struct QRocmStorage {
     buffer: Buffer,
     dtype: GgmlDType,
     device: RocmDevice,
+}
+
+/// Quantized columns that several products read.
+struct Shared {
+    dtype: kernels::DType,
+    part: Part,
+    kept: std::sync::Arc<Columns>,
 }
 
 /// If set, every product dequantizes its weights and multiplies in floating point. Activations are then not rounded to
@@ -242,6 +249,73 @@ impl QRocmStorage {
                 handle.mul_mat(quant, dtype, (n, k), columns, &self.buffer, view, dst).w()
             }
         }
+    }
+
+    /// The quantized columns of `x` if products with all of `weights` take them: integer products of one to eight rows,
+    /// each with an element for each of the weights' columns.
+    fn shared_columns(weights: &[(&Self, &Shape)], x: &RocmStorage, layout: &Layout) -> Result<Option<Shared>> {
+        let (Some(dtype), Some(part)) = (float(x.dtype()), Part::of(layout)) else { return Ok(None) };
+        let takes = |(its, shape): &(&Self, &Shape)| {
+            its.has_products() && its.device.same_device(x.device()) && shape.dims2().is_ok_and(|(_, k)| k == part.k)
+        };
+        if FORCE_DMMV.load(std::sync::atomic::Ordering::Relaxed) || !weights.iter().all(takes) {
+            return Ok(None);
+        }
+        Ok(Some(Shared { dtype, part, kept: x.columns(part, dtype)? }))
+    }
+
+    /// The products of [`Self::fwd`] with several matrices. Those of one format are a launch. None where `x` or the
+    /// weights are not what the launch takes.
+    pub fn products(weights: &[(&Self, &Shape)], x: &RocmStorage, layout: &Layout) -> Result<Option<Vec<RocmStorage>>> {
+        let Some(Shared { dtype, part, kept }) = Self::shared_columns(weights, x, layout)? else { return Ok(None) };
+        let results = weights
+            .iter()
+            .map(|(_, shape)| x.device().empty_of(elements(&[part.count, shape.dims()[0]]), x.dtype()))
+            .collect::<Result<Vec<_>>>()?;
+        for (first, (its, _)) in weights.iter().enumerate() {
+            let same = |(other, _): &(&Self, &Shape)| other.dtype == its.dtype;
+            if weights[..first].iter().any(same) {
+                continue;
+            }
+            let of_format: Vec<_> = weights[first..]
+                .iter()
+                .zip(&results[first..])
+                .filter(|(weights, _)| same(weights))
+                .map(|((other, shape), dst)| (shape.dims()[0], &other.buffer, dst.buffer()))
+                .collect();
+            for group in of_format.chunks(kernels::sys::CRK_MOST_GROUPED as usize) {
+                let columns = (&*kept.blocks, part.k / 32);
+                let (quant, handle) = (its.quant()?, its.device.handle());
+                handle.mul_mat_vec_grouped(quant, dtype, part.k, part.count, group, columns).w()?;
+            }
+        }
+        Ok(Some(results))
+    }
+
+    /// `op(x * gate) * (x * up)`, with its columns for another product. None as for [`Self::products`], and for weights
+    /// of two formats or sizes.
+    pub fn gate(
+        op: kernels::GateOp,
+        [gate, up]: [(&Self, &Shape); 2],
+        x: &RocmStorage,
+        layout: &Layout,
+    ) -> Result<Option<RocmStorage>> {
+        if gate.0.dtype != up.0.dtype || gate.1 != up.1 {
+            return Ok(None);
+        }
+        let Some(Shared { dtype, part, kept }) = Self::shared_columns(&[gate, up], x, layout)? else { return Ok(None) };
+        let (n, k, device) = (gate.1.dims()[0], part.k, x.device());
+        let dst = device.empty_of(elements(&[part.count, n]), x.dtype())?;
+        let made = match Part::of(&Layout::contiguous((part.count, n))) {
+            Some(part) => Some(Columns::empty(device.handle(), part)?),
+            None => None,
+        };
+        let (weights, blocks) = ([&gate.0.buffer, &up.0.buffer], made.as_ref().map(|made| &*made.blocks));
+        let (quant, shape, handle) = (gate.0.quant()?, (n, k), device.handle());
+        handle
+            .mul_mat_vec_gate(op, quant, dtype, shape, part.count, weights, &kept.blocks, dst.buffer(), blocks)
+            .w()?;
+        Ok(Some(dst.with_columns(made)))
     }
 
     fn rounded(&self, storage: RocmStorage, count: usize, dtype: DType) -> Result<RocmStorage> {

@@ -52,7 +52,6 @@ fn gates() -> Result<()> {
         ] {
             let expected = (gate.apply(&activation)? * &up)?;
             close(&fused::gate(activation, &gate, &up)?, &expected)?;
-            close(&fused::gate_for_products(activation, &gate, &up)?, &expected)?;
             // Halves of one tensor, as a fused product of both gives them.
             let both = Tensor::cat(&[&gate, &up], 1)?;
             let (a, b) = (both.narrow(1, 0, 64)?, both.narrow(1, 64, 64)?);
@@ -62,10 +61,68 @@ fn gates() -> Result<()> {
     // Dtypes without fused kernels, and without activations for products.
     for dtype in [DType::F64, DType::F8E4M3] {
         let (gate, up) = (random(&[3, 64], dtype, &device)?, random(&[3, 64], dtype, &device)?);
-        equal(&fused::silu_gate_for_products(&gate, &up)?, &(gate.silu()? * &up)?)?;
+        equal(&fused::silu_gate(&gate, &up)?, &(gate.silu()? * &up)?)?;
     }
     let x = random(&[2, 3], DType::F32, &device)?;
     assert!(fused::silu_gate(&x, &x.t()?).is_err());
+    Ok(())
+}
+
+/// Layers with one input: products of several matrices, and gates, beside a product for each matrix. Weights have one
+/// format or two, inputs few rows or many, and dtypes with quantized kernels or without.
+#[test]
+fn layers_of_one_input() -> Result<()> {
+    let device = device();
+    let (k, n) = (256, [64, 32, 96]);
+    let layer = |n: usize, dtype: GgmlDType| {
+        let weights = QTensor::quantize(&random(&[n, k], DType::F32, &device)?, dtype)?;
+        QMatMul::from_qtensor(weights)
+    };
+    for formats in [
+        [GgmlDType::Q4K, GgmlDType::Q4K, GgmlDType::Q4K],
+        [GgmlDType::Q4K, GgmlDType::Q8_0, GgmlDType::Q4K],
+        [GgmlDType::Q4_0, GgmlDType::Q8K, GgmlDType::F16],
+    ] {
+        let layers: Vec<_> = n.iter().zip(formats).map(|(n, dtype)| layer(*n, dtype)).collect::<Result<_>>()?;
+        let ([first, second], [up, other]) =
+            ([layer(64, formats[0])?, layer(64, formats[0])?], [layer(64, formats[0])?, layer(64, formats[1])?]);
+        for (shape, dtype) in [
+            (vec![1, 1, k], DType::F32),
+            (vec![3, k], DType::F32),
+            (vec![2, 20, k], DType::F32),
+            (vec![1, k], DType::F16),
+            (vec![0, k], DType::F32),
+        ] {
+            let x = random(&shape, dtype, &device)?;
+            if formats[1] == GgmlDType::Q8K && dtype != DType::F32 {
+                continue;
+            }
+            let results = fused::products([&layers[0], &layers[1], &layers[2]], &x)?;
+            for (layer, result) in layers.iter().zip(&results) {
+                equal(result, &layer.forward(&x)?)?;
+            }
+            for activation in [Activation::Silu, Activation::NewGelu, Activation::Relu, Activation::Relu2] {
+                for (gate, up) in [(&first, &second), (&up, &other)] {
+                    let gated = fused::gate_products(activation, [gate, up], &x)?;
+                    let expected = (gate.forward(&x)?.apply(&activation)? * up.forward(&x)?)?;
+                    close(&gated, &expected)?;
+                    // The columns that came with it, and those of a copy.
+                    let down = QTensor::quantize(&random(&[32, 64], DType::F32, &device)?, GgmlDType::Q4_0)?;
+                    let down = QMatMul::from_qtensor(down)?;
+                    equal(&down.forward(&gated)?, &down.forward(&gated.copy()?)?)?;
+                }
+            }
+        }
+    }
+    // Dense layers, and inputs that do not fit.
+    let dense = candle_nn::Linear::new(random(&[8, 4], DType::F32, &device)?, None);
+    let x = random(&[3, 4], DType::F32, &device)?;
+    let [a, b] = fused::products([&dense, &dense], &x)?;
+    equal(&a, &b)?;
+    equal(&a, &dense.forward(&x)?)?;
+    let q = layer(64, GgmlDType::Q4K)?;
+    assert!(fused::products([&q, &q], &x).is_err());
+    assert!(fused::gate_products(Activation::Silu, [&q, &q], &x).is_err());
     Ok(())
 }
 

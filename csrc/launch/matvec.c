@@ -6,7 +6,7 @@ static const uint32_t vec_columns[] = {1, 2, 4, 8};
 enum { VEC_KERNELS = sizeof(vec_columns) / sizeof(*vec_columns) };
 _Static_assert((int)VEC_KERNELS *(int)CRK_QUANT_COUNT == CRK_SLOTS_OF(MUL_MAT_VEC), "as the list of slots counts");
 
-_Static_assert((int)CRK_VEC_PARTS == (int)CRK_MOST_GROUPED, "a part for each matrix");
+_Static_assert((int)CRK_VEC_PARTS == CRK_MOST_GROUPED, "a part for each matrix");
 
 /* From this many rows on, blocks are made small enough to fill the GPU, down to one row per wave. They read the
  * activations more often, from a cache, but more loads of weights are in flight at once. */

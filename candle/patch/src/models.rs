@@ -42,13 +42,18 @@ pub const TRANSFORMERS: &[Hook] = &[
         "Tensor::cat(&[cache_v, &v], 2)?.contiguous()?",
         "candle_nn::fused::grow(&[cache_v, &v], 2)?",
     ),
-    // Gates. The first is in models with quantized weights only.
-    text(
-        "src/models/",
-        SOME,
-        "(candle_nn::ops::silu(&w1)? * w3)?",
-        "candle_nn::fused::silu_gate_for_products(&w1, &w3)?",
-    ),
+    // Layers that multiply one input: queries, keys and values; gate and up.
+    text("src/models/with_tracing.rs", 1, "impl Module for Linear {\n", LINEAR_WEIGHTS),
+    text("src/models/with_tracing.rs", 1, "impl Module for QMatMul {\n", QMATMUL_WEIGHTS),
+    text("src/models/quantized_llama.rs", 1, "impl QMatMul {\n", OWN_QMATMUL_WEIGHTS),
+    text("src/models/quantized_gemma3.rs", 1, "impl QMatMul {\n", OWN_QMATMUL_WEIGHTS).or(&[0]),
+    text("src/quantized_nn.rs", 1, "impl Module for Linear {\n", QUANTIZED_LINEAR_WEIGHTS),
+    text("src/models/", SOME, QKV.0, QKV.1),
+    text("src/models/", SOME, QKV_PROJ.0, QKV_PROJ.1),
+    text("src/models/quantized_lfm2.rs", 1, LFM2_QKV.0, LFM2_QKV.1).or(&[0]),
+    text("src/models/", SOME, FEED_FORWARD.0, FEED_FORWARD.1),
+    text("src/models/quantized_lfm2.rs", 1, LFM2_FEED_FORWARD.0, LFM2_FEED_FORWARD.1).or(&[0]),
+    // Gates.
     text(
         "src/models/",
         SOME,
@@ -143,14 +148,123 @@ const QWEN3_MOE_ATTENTION: Change = (
 ",
 );
 
+const LINEAR_WEIGHTS: &str = "\
+impl candle_nn::fused::Product for Linear {
+    fn weights(&self) -> candle_nn::fused::Weights<'_> {
+        self.inner.weights()
+    }
+}
+
+impl Module for Linear {
+";
+
+const QMATMUL_WEIGHTS: &str = "\
+impl candle_nn::fused::Product for QMatMul {
+    fn weights(&self) -> candle_nn::fused::Weights<'_> {
+        self.inner.weights()
+    }
+}
+
+impl Module for QMatMul {
+";
+
+/// Some models have a `QMatMul` of their own, which is no module.
+const OWN_QMATMUL_WEIGHTS: &str = "\
+impl candle_nn::fused::Product for QMatMul {
+    fn weights(&self) -> candle_nn::fused::Weights<'_> {
+        self.inner.weights()
+    }
+}
+
+impl Module for QMatMul {
+    fn forward(&self, xs: &Tensor) -> Result<Tensor> {
+        QMatMul::forward(self, xs)
+    }
+}
+
+impl QMatMul {
+";
+
+const QUANTIZED_LINEAR_WEIGHTS: &str = "\
+impl candle_nn::fused::Product for Linear {
+    fn weights(&self) -> candle_nn::fused::Weights<'_> {
+        match self.bias {
+            Some(_) => candle_nn::fused::Weights::Other,
+            None => self.weight.weights(),
+        }
+    }
+}
+
+impl Module for Linear {
+";
+
+const QKV: Change = (
+    "\
+        let q = self.attention_wq.forward(x)?;
+        let k = self.attention_wk.forward(x)?;
+        let v = self.attention_wv.forward(x)?;
+",
+    "\
+        let [q, k, v] = candle_nn::fused::products(
+            [&self.attention_wq, &self.attention_wk, &self.attention_wv],
+            x,
+        )?;
+",
+);
+
+const LFM2_QKV: Change = (
+    "\
+        let q = self.wq.forward(xs)?;
+        let k = self.wk.forward(xs)?;
+        let v = self.wv.forward(xs)?;
+",
+    "        let [q, k, v] = candle_nn::fused::products([&self.wq, &self.wk, &self.wv], xs)?;\n",
+);
+
+const QKV_PROJ: Change = (
+    "\
+        let q = self.q_proj.forward(x)?;
+        let k = self.k_proj.forward(x)?;
+        let v = self.v_proj.forward(x)?;
+",
+    "\
+        let [q, k, v] = candle_nn::fused::products([&self.q_proj, &self.k_proj, &self.v_proj], x)?;
+",
+);
+
+const FEED_FORWARD: Change = (
+    "\
+        let w1 = self.feed_forward_w1.forward(xs)?;
+        let w3 = self.feed_forward_w3.forward(xs)?;
+        self.feed_forward_w2
+            .forward(&(candle_nn::ops::silu(&w1)? * w3)?)
+",
+    "\
+        let silu = candle_nn::Activation::Silu;
+        let gated = candle_nn::fused::gate_products(silu, [&self.feed_forward_w1, &self.feed_forward_w3], xs)?;
+        self.feed_forward_w2.forward(&gated)
+",
+);
+
+const LFM2_FEED_FORWARD: Change = (
+    "\
+        let w1 = self.w1.forward(xs)?;
+        let w3 = self.w3.forward(xs)?;
+        self.w2.forward(&(candle_nn::ops::silu(&w1)? * w3)?)
+",
+    "\
+        let gated = candle_nn::fused::gate_products(candle_nn::Activation::Silu, [&self.w1, &self.w3], xs)?;
+        self.w2.forward(&gated)
+",
+);
+
 const GATE: Change = (
     "\
         let lhs = xs.apply(&self.gate_proj)?.apply(&self.act_fn)?;
         let rhs = xs.apply(&self.up_proj)?;
         (lhs * rhs)?.apply(&self.down_proj)",
     "\
-        let (gate, up) = (xs.apply(&self.gate_proj)?, xs.apply(&self.up_proj)?);
-        candle_nn::fused::gate(self.act_fn, &gate, &up)?.apply(&self.down_proj)",
+        candle_nn::fused::gate_products(self.act_fn, [&self.gate_proj, &self.up_proj], xs)?.apply(&self.down_proj)",
 );
 
 const GATE_OF_X: Change = (
@@ -159,8 +273,7 @@ const GATE_OF_X: Change = (
         let rhs = x.apply(&self.up_proj)?;
         (lhs * rhs)?.apply(&self.down_proj)",
     "\
-        let (gate, up) = (x.apply(&self.gate_proj)?, x.apply(&self.up_proj)?);
-        candle_nn::fused::gate(self.act_fn, &gate, &up)?.apply(&self.down_proj)",
+        candle_nn::fused::gate_products(self.act_fn, [&self.gate_proj, &self.up_proj], x)?.apply(&self.down_proj)",
 );
 
 const QWEN3_GATE: Change = (
@@ -169,8 +282,7 @@ const QWEN3_GATE: Change = (
         let up = self.up_proj.forward(x)?;
         let gated = (gate * up)?;",
     "\
-        let (gate, up) = (self.gate_proj.forward(x)?, self.up_proj.forward(x)?);
-        let gated = candle_nn::fused::gate_for_products(self.act_fn, &gate, &up)?;",
+        let gated = candle_nn::fused::gate_products(self.act_fn, [&self.gate_proj, &self.up_proj], x)?;",
 );
 
 const QUANTIZED_NORM: Change = (
