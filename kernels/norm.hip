@@ -53,6 +53,7 @@
   CRK_LAYER_NORM_ROWS(suffix, T, whole1, CRK_LAUNCHED_THREADS, held, 1, crk::whole_row) \
   CRK_NORM_HELD(LAYER_NORM, suffix, T, whole, ROW, whole_row)                           \
   CRK_NORM_HELD(LAYER_NORM, suffix, T, whole_wide, WIDE, whole_row)                     \
+  CRK_RMS_NORM_ROWS(suffix, T, even_few, CRK_NORM_FEW_THREADS, held, 1, crk::even_row)  \
   CRK_NORM_ROWS(suffix, T, long, CRK_NORM_LONG_THREADS, long, crk::long_packs<T>, crk::long_packs<T>)
 CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
 
@@ -64,6 +65,7 @@ CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
                                   alpha, blocks, eps);                                                              \
   }
 #define CRK_ADD_NORMS(suffix, T)                                                                        \
+  CRK_ADD_NORM(suffix, T, even_few, CRK_NORM_FEW_THREADS, 1)                                            \
   CRK_ADD_NORM(suffix, T, even1, CRK_LAUNCHED_THREADS, 1)                                               \
   CRK_ADD_NORM(suffix, T, even, CRK_NORM_ROW_THREADS(crk::wide_waves), CRK_NORM_PACKS(crk::wide_waves)) \
   CRK_ADD_NORM(suffix, T, even_wide, CRK_NORM_WIDE_THREADS(crk::wide_waves), CRK_NORM_PACKS(crk::wide_waves))

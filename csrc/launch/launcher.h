@@ -53,8 +53,8 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(SCATTER_ADD_COLUMNS, CRK_DTYPE_COUNT)                      \
   XX(INDEX_ADD_RANGES, CRK_DTYPE_COUNT)                         \
   XX(REDUCE, CRK_REDUCE_COUNT * CRK_DTYPE_COUNT * 6)            \
-  XX(NORM, 3 * 4 * 3 * CRK_DTYPE_COUNT)                         \
-  XX(ADD_NORM, 3 * CRK_ACTIVATIONS)                             \
+  XX(NORM, 3 * 5 * 3 * CRK_DTYPE_COUNT)                         \
+  XX(ADD_NORM, 5 * CRK_ACTIVATIONS)                             \
   XX(ROPE, 2 * 3 * CRK_DTYPE_COUNT)                             \
   XX(ROPE_QKV, 2 * 2 * CRK_DTYPE_COUNT)                         \
   XX(SORT_FEW, CRK_DTYPE_COUNT)                                 \

@@ -14,8 +14,8 @@ static const struct {
     [LAYER_NORM] = {"layernorm", "crk_layer_norm"},
 };
 
-/* The kinds of kernels, those for the shortest rows first. */
-enum { ROWS1, ROWS, WIDE, LONG, ROW_KINDS };
+/* The kinds of kernels: first those for rows of a length, the shortest first; then one for few rows. */
+enum { ROWS1, ROWS, WIDE, LONG, FEW, ROW_KINDS };
 
 /* Forms of rows (kernels/reduce/norm_rows.h): any; whole aligned packs; and as many of these as the threads hold. Each
  * form is a case of the one before. */
@@ -41,6 +41,9 @@ static const struct {
     [WIDE] = {{"wide", "even_wide", "whole_wide"}, CRK_NORM_WIDE_PACKS, {CUT_OF_WIDE(false), CUT_OF_WIDE(true)}},
     /* Rows too long for a block to hold. */
     [LONG] = {{"long"}, SIZE_MAX, {{1, CRK_NORM_LONG_THREADS}, {1, CRK_NORM_LONG_THREADS}}},
+    /* Even rows of ROWS, at most one per unit, as in decoding. With a pack per thread more loads are under way, and the
+     * kernel is short: in a model, its instructions come from memory before they run. */
+    [FEW] = {{NULL, "even_few"}, CRK_NORM_ROW_PACKS, {{1, 1}, {1, 1}}},
 };
 
 _Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)ROW_FORMS *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(NORM),
@@ -102,6 +105,10 @@ static row_plan_t make_plan(crk_device_t self, const norm_call_t *call, const vo
   row_plan_t plan = {.kind = ROWS1};
   while (packs > kinds[plan.kind].most_packs) {
     plan.kind++;
+  }
+  if (plan.kind == ROWS && call->op == RMS_NORM && rows <= crk_priv_units(self) &&
+      choose_row_form(call, ROWS, src, packs, 0, is_aligned) == EVEN_ROW) {
+    plan.kind = FEW;
   }
   const bool wide_waves = self->driver->backend == CRK_BACKEND_HIP && self->context->info.wave_size == 64;
   const row_cut_t cut = kinds[plan.kind].cut[wide_waves && call->op != SOFTMAX];

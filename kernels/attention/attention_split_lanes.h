@@ -146,6 +146,19 @@ struct split_lanes {
       }
     }
   }
+  /* The same where some of the tile's keys are not there: the last key is loaded again in their place. */
+  CRK_FN void load_near(packs_of_keys &to, const attention_rows<T> &rows, uint32_t key) const {
+    CRK_UNROLL
+    for (int u = 0; u < tile; u++) {
+      const uint32_t number = opaque(key + u * teams() + lane() / team), last = work.end - 1;
+      const T *from = rows.first + (number < last ? number : last) * rows.row_stride + first_number(0);
+      CRK_UNROLL
+      for (int p = 0; p < mine; p++) {
+        to.x[u][p] = bit_cast<piece>(
+            load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(from + p * team * E)));
+      }
+    }
+  }
   /* The same for any keys, in place of which the last one is loaded where there are no more, and for their values.
    * Numbers beyond d are 0. Those beyond dv are any, since their sums are not used. */
   CRK_FN void load_rest(packs_of_keys &k, packs_of_keys &v, uint32_t key) const {
@@ -379,28 +392,33 @@ struct split_lanes {
     }
   }
 
-  /* Takes the tiles at every `step`-th key from `key` on that begin before `end`, and returns the next key. */
-  CRK_FN uint32_t take_plain(uint32_t key, uint32_t end, uint32_t step, bool checked) {
-    if (key < end) {
-      packs_of_keys k, v;
+  /* Takes the tiles at every `step`-th key from `key` on. Tiles that begin before `whole_end` have all their keys, and
+   * load_plain takes them. With `is_near`, load_near takes the others, else load_rest. There is one piece of code for
+   * all tiles that no other follows: the instructions of a short launch must first come from memory, too. */
+  CRK_FN void take_tiles(uint32_t key, uint32_t whole_end, uint32_t step, bool is_near, bool checked) {
+    packs_of_keys k, v;
+    bool is_loaded = key < whole_end;
+    if (is_loaded) {
       load_plain(k, key_rows, key);
       load_plain(v, value_rows, key);
       CRK_ONE_BY_ONE
-      for (; end - key > step; key += step) {
+      for (; whole_end - key > step; key += step) {
         take_tile<true>(k, v, key, key + step, checked);
       }
-      take_tile<false>(k, v, key, 0, checked);
-      key += step;
     }
-    return key;
-  }
-  CRK_FN void take_rest(uint32_t key, uint32_t step) {
     CRK_ONE_BY_ONE
     for (; key < work.end; key += step) {
-      packs_of_keys k, v;
-      load_rest(k, v, key);
+      if (!is_loaded) {
+        if (is_near) {
+          load_near(k, key_rows, key);
+          load_near(v, value_rows, key);
+        } else {
+          load_rest(k, v, key);
+        }
+      }
       keep_order();
-      take_tile<false>(k, v, key, 0, true);
+      take_tile<false>(k, v, key, 0, checked || !is_loaded);
+      is_loaded = false;
     }
   }
 
@@ -457,11 +475,9 @@ CRK_FN void split_rows(const crk_attention_call_t &call, const split_work &work,
   using lanes = split_lanes<T, Width, General, Rows>;
   const uint32_t tile = lanes::tile_keys(), step = work.next_key(call, tile);
   lanes wave(call, work, first_row);
-  uint32_t key = work.first_key(call, tile);
-  if (has_plain_rows<Width>(call) && work.end - work.begin >= tile) {
-    key = wave.take_plain(key, work.end - tile + 1, step, General || has_windows(call, work));
-  }
-  wave.take_rest(key, step);
+  const bool is_near = has_plain_rows<Width>(call);
+  const uint32_t whole_end = is_near && work.end - work.begin >= tile ? work.end - tile + 1 : 0;
+  wave.take_tiles(work.first_key(call, tile), whole_end, step, is_near, General || has_windows(call, work));
   wave.join_teams();
   store_part<Rows, Width, T>(reread(call), work, first_row, wave, room);
 }

@@ -15,6 +15,9 @@
 #define CRK_NORM_ROW_THREADS(few)  (CRK_NORM_ROW_PACKS / CRK_NORM_PACKS(few))
 #define CRK_NORM_WIDE_THREADS(few) (CRK_NORM_WIDE_PACKS / CRK_NORM_PACKS(few))
 
+/* Threads per block of the kernel for few rows of up to CRK_NORM_ROW_PACKS packs, one pack each. */
+#define CRK_NORM_FEW_THREADS CRK_NORM_ROW_PACKS
+
 /* Threads per block for rows that are longer than that. */
 #define CRK_NORM_LONG_THREADS 512
 
