@@ -22,7 +22,11 @@
   CRK_COOPERATIVE(moe_vec_##type##_1, crk::vec_threads(1), (crk_moe_vec_t call)) { \
     crk::moe_vec_one<crk::block_##type>(CRK_ND_ARGUMENT(call));                    \
   }
-#define CRK_MOE_VECS(type) CRK_MOE_VEC_ONE(type) CRK_MOE_VEC(type, 4) CRK_MOE_VEC(type, 8)
+#define CRK_MOE_GATE(type)                                                           \
+  CRK_COOPERATIVE(moe_gate_##type, crk::vec_threads(1), (crk_moe_gate_t call)) {     \
+    crk::moe_gate<crk::block_##type>(CRK_ND_ARGUMENT(call));                         \
+  }
+#define CRK_MOE_VECS(type) CRK_MOE_VEC_ONE(type) CRK_MOE_GATE(type) CRK_MOE_VEC(type, 4) CRK_MOE_VEC(type, 8)
 CRK_MATRIX_BLOCKS(CRK_MOE_VECS)
 
 /* ---- Weights as numbers, in tiles of `tokens` tokens and `rows` rows of weights ---- */

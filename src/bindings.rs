@@ -1,4 +1,4 @@
-// include/ fnv1a 5f4ecde1af419b3f4f5a838d8c2a0a92
+// include/ fnv1a 8bc018e89084cb981448f58314a48f07
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2735,6 +2735,32 @@ unsafe extern "C" {
         expert_ids: crk_const_view_t,
         topk_weights: crk_const_view_t,
         dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[token\] = op(product with gate) \* (product with up), the gate of each token's expert; both products as those of
+ crk_moe_gguf_columns without scales, with the same experts and x. If `blocks` is not {NULL, 0}, it becomes
+ crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The bits are those of the products and crk_gate.
+
+ One launch with CRK_GATE_SILU or CRK_GATE_GELU and at most one token per expert on average, tokens \<= experts; a
+ second launch for `blocks` where that is faster. Otherwise there are up to four launches, and scratch memory for the
+ results of gate and up.*/
+    pub fn crk_moe_gguf_gate(
+        self_: crk_device_t,
+        op: crk_gate_op_t,
+        quant: crk_quant_t,
+        experts: usize,
+        rows: usize,
+        k: usize,
+        tokens: usize,
+        topk: usize,
+        gate: crk_const_view_t,
+        up: crk_const_view_t,
+        x: crk_const_view_t,
+        sorted_token_ids: crk_const_view_t,
+        expert_ids: crk_const_view_t,
+        dst: crk_view_t,
+        blocks: crk_view_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {

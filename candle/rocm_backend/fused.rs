@@ -169,6 +169,31 @@ pub fn gate(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor
     gate_of(activation, gate, up, false)
 }
 
+/// `activation(x * gate) * (x * up)` of the tokens' experts, as the input of another product with quantized weights. The
+/// arguments are those of [`crate::moe::moe_gemm_gguf`] without weights of the experts.
+#[allow(clippy::too_many_arguments)]
+pub fn expert_gate(
+    activation: Activation,
+    [gate, up]: [&QTensor; 2],
+    x: &Tensor,
+    sorted_token_ids: &Tensor,
+    expert_ids: &Tensor,
+    topk: usize,
+    is_prefill: bool,
+    dtype: DType,
+) -> Result<Tensor> {
+    #[cfg(feature = "_rocm")]
+    if let (false, Some(op)) = (is_prefill, gate_op(activation)) {
+        if let Some(gated) = crate::moe::gate_gguf(op, [gate, up], x, sorted_token_ids, expert_ids, topk)? {
+            return Ok(gated);
+        }
+    }
+    let product = |weights: &QTensor| {
+        crate::moe::moe_gemm_gguf(x, weights, &None, sorted_token_ids, expert_ids, topk, is_prefill, dtype)
+    };
+    gate_of(activation, &product(gate)?, &product(up)?, !is_prefill)
+}
+
 /// `silu(gate) * up`.
 pub fn silu_gate(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     gate_of(Activation::Silu, gate, up, false)

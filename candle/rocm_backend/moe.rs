@@ -1,8 +1,8 @@
 //! Mixtures of experts: a part of candle-nn's `moe`.
 use candle::backend::BackendStorage;
 use candle::op::BackpropOp;
-use candle::quantized::QTensor;
-use candle::rocm_backend::kernels::{Routes, View};
+use candle::quantized::{QTensor, rocm::QRocmStorage};
+use candle::rocm_backend::kernels::{GateOp, Routes, View};
 use candle::rocm_backend::{RocmStorage, WrapErr, dtype_of};
 use candle::{DType, Layout, Result, Storage, Tensor, bail};
 
@@ -140,4 +140,27 @@ pub fn moe_gemm_gguf(
         }
     })?;
     Ok(tensor(dst, count, n))
+}
+
+/// `op(gate) * up` of the experts' products with `input` (tokens, k), f32. The results have the columns of the next
+/// product with quantized weights. None where `crk_moe_gguf_gate` does not take the tensors.
+pub(crate) fn gate_gguf(
+    op: GateOp,
+    [gate, up]: [&QTensor; 2],
+    input: &Tensor,
+    sorted_token_ids: &Tensor,
+    experts_ids: &Tensor,
+    topk: usize,
+) -> Result<Option<Tensor>> {
+    if !input.device().is_rocm() || input.track_op() {
+        return Ok(None);
+    }
+    let (inputs, n) = (input.dims2()?.0, gate.shape().dims3()?.1);
+    let tokens =
+        Tokens { op: "moe_gate_gguf", sorted: sorted_token_ids, experts: experts_ids, weights: None, topk };
+    let (x, x_l) = input.storage_and_layout();
+    let x = RocmStorage::of(&x, tokens.op, "x")?;
+    let weights = [(gate.rocm_storage()?, gate.shape()), (up.rocm_storage()?, up.shape())];
+    let gated = tokens.with(inputs, |routes| QRocmStorage::expert_gate(op, weights, routes, x, x_l))?;
+    Ok(gated.map(|gated| tensor(gated, tokens.count(inputs), n)))
 }

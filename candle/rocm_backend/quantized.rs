@@ -318,6 +318,43 @@ impl QRocmStorage {
         Ok(Some(dst.with_columns(made)))
     }
 
+    /// The gates of the experts of some tokens, with the columns for the next product. The weights are (experts, n, k),
+    /// `x` has rows of k f32. None as for [`Self::gate`].
+    pub fn expert_gate(
+        op: kernels::GateOp,
+        [gate, up]: [(&Self, &Shape); 2],
+        routes: kernels::Routes<'_>,
+        x: &RocmStorage,
+        layout: &Layout,
+    ) -> Result<Option<RocmStorage>> {
+        let (experts, n, k) = gate.1.dims3()?;
+        let takes = gate.0.dtype == up.0.dtype
+            && gate.1 == up.1
+            && gate.0.has_products()
+            && x.dtype() == DType::F32
+            && layout.dims().last() == Some(&k)
+            && n % 32 == 0
+            && gate.0.device.same_device(x.device())
+            && up.0.device.same_device(x.device());
+        if !takes {
+            return Ok(None);
+        }
+        let Some(columns) = x.columns_of(layout)? else { return Ok(None) };
+        let (device, count) = (x.device(), routes.tokens);
+        let dst = device.empty_of(elements(&[count, n]), DType::F32)?;
+        let made = match Part::of(&Layout::contiguous((count, n))) {
+            Some(part) => Some(Columns::empty(device.handle(), part)?),
+            None => None,
+        };
+        let (weights, blocks) = ([&gate.0.buffer, &up.0.buffer], made.as_ref().map(|made| &*made.blocks));
+        let shape = (experts, n, k);
+        device
+            .handle()
+            .moe_gguf_gate(op, gate.0.quant()?, shape, routes, weights, &columns, dst.buffer(), blocks)
+            .w()?;
+        Ok(Some(dst.with_columns(made)))
+    }
+
     fn rounded(&self, storage: RocmStorage, count: usize, dtype: DType) -> Result<RocmStorage> {
         if storage.dtype() == dtype {
             return Ok(storage);

@@ -80,6 +80,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(GATE_MAT_VEC, CRK_QUANT_COUNT)                             \
   XX(MUL_MAT_TILES, CRK_QUANT_COUNT * 4)                        \
   XX(MOE_VEC, CRK_QUANT_COUNT * 3)                              \
+  XX(MOE_GATE, CRK_QUANT_COUNT)                                 \
   XX(MOE_TILES_QUANTIZED, CRK_QUANT_COUNT * 2 * 3)              \
   XX(MOE_TILES, 2 * 3)                                          \
   XX(MOE_ROUTE, 3)                                              \

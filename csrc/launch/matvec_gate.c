@@ -12,10 +12,27 @@ typedef struct gate_call {
   crk_view_t dst, blocks; /* blocks.ptr is NULL if none are wanted */
 } gate_call_t;
 
-/* The kernel quantizes groups of CRK_GATE_ROWS rows if they divide among at least this share of the blocks that single
- * rows would, in quarters. With fewer blocks, the bandwidth that is left unused costs more than a second launch. On an
- * H200, the 14336 rows of Llama 8B are 448 groups, and 512 blocks make them row by row. */
+/* A block of threads can quantize groups of CRK_GATE_ROWS rows, but fewer blocks then share the work. NVIDIA GPUs: a
+ * block per unit is enough. AMD: a block of four waves is few for a unit; the groups must divide among at least
+ * LEAST_QUARTERS quarters of the blocks that single rows would (not measured). Else a second launch quantizes. */
 enum { LEAST_QUARTERS = 3 };
+
+uint32_t crk_priv_divide_gate(crk_device_t self, crk_function_t function, uint64_t products, bool quantizes,
+                              crk_vec_product_t *product, bool *in_groups) {
+  const uint32_t blocks = crk_priv_divide_rows(self, function, products, 1, product);
+  *in_groups = false;
+  if (quantizes) {
+    crk_vec_product_t grouped = *product;
+    const uint32_t groups = crk_priv_divide_rows(self, function, products, CRK_GATE_ROWS, &grouped);
+    *in_groups = self->driver->backend == CRK_BACKEND_CUDA ? groups * products >= crk_priv_units(self)
+                                                           : (uint64_t)groups * 4 >= (uint64_t)blocks * LEAST_QUARTERS;
+    if (*in_groups) {
+      *product = grouped;
+      return groups;
+    }
+  }
+  return blocks;
+}
 
 static crk_status_t quantize_result(crk_device_t self, const gate_call_t *call) {
   return crk_priv_quantize_q8_1(self, call->dtype, call->columns, call->rows, call->rows, CRK_SUM_OF_CODES,
@@ -34,20 +51,25 @@ static crk_status_t launch_gate(crk_device_t self, const gate_call_t *call) {
                          .gelu = call->op == CRK_GATE_GELU};
   gate.product.parts[0] = (crk_vec_part_t){call->gate.ptr, call->dst.ptr, call->rows, call->rows};
   gate.product.parts[1] = (crk_vec_part_t){call->up.ptr, NULL, call->rows, call->rows};
-  uint32_t blocks = crk_priv_divide_rows(self, function, 1, 1, &gate.product);
-  if (call->blocks.ptr != NULL) {
-    crk_vec_product_t grouped = gate.product;
-    const uint32_t groups = crk_priv_divide_rows(self, function, 1, CRK_GATE_ROWS, &grouped);
-    if ((uint64_t)groups * 4 >= (uint64_t)blocks * LEAST_QUARTERS) {
-      gate.product = grouped;
-      gate.blocks = call->blocks.ptr;
-      blocks = groups;
-    }
-  }
+  bool in_groups;
+  const uint32_t blocks =
+      crk_priv_divide_gate(self, function, 1, call->blocks.ptr != NULL, &gate.product, &in_groups);
+  gate.blocks = in_groups ? call->blocks.ptr : NULL;
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
   const void *args[] = {&gate};
   CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, block, 0, args));
-  return call->blocks.ptr != NULL && gate.blocks == NULL ? quantize_result(self, call) : CRK_OK;
+  return call->blocks.ptr != NULL && !in_groups ? quantize_result(self, call) : CRK_OK;
+}
+
+crk_status_t crk_priv_gate_results(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, size_t columns, size_t rows,
+                                   crk_const_view_t gate, crk_const_view_t up, crk_view_t dst, crk_view_t blocks) {
+  if (blocks.ptr != NULL) {
+    return crk_gate_columns(self, op, dtype, columns, rows, gate, up, dst, blocks);
+  }
+  const size_t numel = columns * rows;
+  crk_layout_t layout;
+  CRK_TRY(crk_layout_contiguous(&numel, 1, &layout));
+  return crk_gate(self, op, dtype, &layout, gate, &layout, up, dst);
 }
 
 /* Both products in one launch, to scratch memory, and then the gate. */
@@ -61,15 +83,9 @@ static crk_status_t launch_apart(crk_device_t self, const gate_call_t *call) {
                                             {call->rows, call->up, up, call->rows}};
   crk_status_t status = crk_mul_mat_vec_grouped(self, call->quant, call->dtype, call->k, call->columns, products, 2,
                                                 call->x, call->k / CRK_Q8_1_BLOCK);
-  if (status == CRK_OK && call->blocks.ptr != NULL) {
-    status = crk_gate_columns(self, call->op, call->dtype, call->columns, call->rows, crk_const(gate), crk_const(up),
-                              call->dst, call->blocks);
-  } else if (status == CRK_OK) {
-    crk_layout_t layout;
-    status = crk_layout_contiguous(&numel, 1, &layout);
-    if (status == CRK_OK) {
-      status = crk_gate(self, call->op, call->dtype, &layout, crk_const(gate), &layout, crk_const(up), call->dst);
-    }
+  if (status == CRK_OK) {
+    status = crk_priv_gate_results(self, call->op, call->dtype, call->columns, call->rows, crk_const(gate),
+                                   crk_const(up), call->dst, call->blocks);
   }
   const crk_status_t freed = crk_free(self, scratch);
   return status != CRK_OK ? status : freed;

@@ -357,6 +357,96 @@ crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, size_t e
                            x.ptr, k / CRK_Q8_1_BLOCK);
 }
 
+/* One kernel for the checked mixture `m` of the gate's weights. */
+static crk_status_t launch_moe_gate(crk_device_t self, const mixture_t *m, crk_gate_op_t op, const void *up,
+                                    crk_view_t blocks) {
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_GATE + m->info->index, CRK_MODULE_MOE, &function, "moe_gate_%s",
+                         m->info->name));
+  const argument_t *a = m->arguments;
+  const uint64_t stride = m->k / CRK_Q8_1_BLOCK;
+  crk_moe_gate_t call = {.vec = {.product = {.parts = {{.weights = a[WEIGHTS].view.ptr, .dst = m->dst_ptr},
+                                                       {.weights = up}},
+                                             .x = a[X].view.ptr,
+                                             .columns = 1,
+                                             .row_blocks = (uint32_t)(m->k / m->info->elements),
+                                             .rows = m->rows,
+                                             .x_stride = stride},
+                                 .tokens = a[TOKENS].view.ptr,
+                                 .experts = a[EXPERT_IDS].view.ptr},
+                         .gelu = op == CRK_GATE_GELU};
+  bool in_groups;
+  const uint32_t across =
+      crk_priv_divide_gate(self, function, m->tokens, blocks.ptr != NULL, &call.vec.product, &in_groups);
+  call.blocks = in_groups ? blocks.ptr : NULL;
+  const crk_dim3_t grid = {across, (uint32_t)m->tokens, 1}, block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
+  CRK_TRY(mixture_shape(self, m, CRK_FAULT_MOE_GGUF, stride * CRK_Q8_1_BYTES, 0, grid, block.x, &call.vec.shape,
+                        &call.vec.fault));
+  const void *args[] = {&call};
+  CRK_TRY(crk_priv_launch_blocks(self, function, grid, block, 0, args));
+  return blocks.ptr != NULL && !in_groups ? crk_priv_quantize_q8_1(self, CRK_DTYPE_F32, m->tokens, m->rows, m->rows,
+                                                                   CRK_SUM_OF_CODES, m->dst_ptr, blocks.ptr)
+                                          : CRK_OK;
+}
+
+/* Both products, to scratch memory, and then the gate. */
+static crk_status_t launch_moe_gate_apart(crk_device_t self, const mixture_t *m, crk_gate_op_t op, const void *up,
+                                          crk_view_t dst, crk_view_t blocks) {
+  const size_t bytes = m->dst.bytes, up_at = (bytes + 255) / 256 * 256; /* aligned as an allocation */
+  char *scratch;
+  CRK_TRY(crk_alloc(self, up_at + bytes, (void **)&scratch));
+  mixture_t product = *m;
+  const void *weights[] = {m->arguments[WEIGHTS].view.ptr, up};
+  crk_status_t status = CRK_OK;
+  for (size_t i = 0; i < 2 && status == CRK_OK; i++) {
+    product.arguments[WEIGHTS].view.ptr = weights[i];
+    product.dst_ptr = scratch + i * up_at;
+    status =
+        launch_moe_vec_of(self, &product, CRK_FAULT_MOE_GGUF, 0, choose_by_average_tokens(m, vec_tokens, VEC_KERNELS),
+                          m->arguments[X].view.ptr, m->k / CRK_Q8_1_BLOCK);
+  }
+  if (status == CRK_OK) {
+    status = crk_priv_gate_results(self, op, CRK_DTYPE_F32, m->tokens, m->rows, (crk_const_view_t){scratch, bytes},
+                                   (crk_const_view_t){scratch + up_at, bytes}, dst, blocks);
+  }
+  const crk_status_t freed = crk_free(self, scratch);
+  return status != CRK_OK ? status : freed;
+}
+
+crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t quant, size_t experts, size_t rows,
+                               size_t k, size_t tokens, size_t topk, crk_const_view_t gate, crk_const_view_t up,
+                               crk_const_view_t x, crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
+                               crk_view_t dst, crk_view_t blocks) {
+  static const char where[] = "crk_moe_gguf_gate";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", where, (int)op);
+  const bool quantizes = blocks.ptr != NULL || blocks.bytes != 0;
+  mixture_t m;
+  CRK_TRY(mixture_init(&m, where, CRK_DTYPE_F32, experts, rows, k, tokens, topk, gate, x, sorted_token_ids, expert_ids,
+                       (crk_const_view_t){NULL, 0}, dst));
+  m.has_columns = true;
+  m.arguments[WEIGHTS].name = "gate";
+  CRK_TRY(format_check(&m, quant));
+  CRK_TRY(mixture_check(&m, 4));
+  if (m.dst.bytes == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(check_q8_1_bytes(&m, crk_columns_bytes(m.inputs, k)));
+  argument_t other = {"up", up, 0}, written = {"blocks", crk_const(blocks), 0};
+  CRK_TRY(crk_priv_check_weights(where, "up", up, experts * rows, k, m.info, &other.bytes));
+  CRK_TRY(check_argument_apart(where, &m.dst, &other, 1));
+  if (quantizes) {
+    CRK_TRY(crk_priv_check_columns(where, "blocks", tokens, rows, blocks, &written.bytes));
+    CRK_TRY(check_argument_apart(where, &written, m.arguments, ARGUMENTS));
+    CRK_TRY(check_argument_apart(where, &written, &other, 1));
+    CRK_TRY(check_argument_apart(where, &written, &m.dst, 1));
+  }
+  const bool fused = k != 0 && tokens <= experts && tokens <= CRK_MOST_GRID_YZ &&
+                     (op == CRK_GATE_SILU || op == CRK_GATE_GELU);
+  return fused ? launch_moe_gate(self, &m, op, up.ptr, blocks)
+               : launch_moe_gate_apart(self, &m, op, up.ptr, dst, blocks);
+}
+
 crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
                                   size_t k, size_t tokens, size_t topk, crk_const_view_t weights, crk_const_view_t x,
                                   crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,

@@ -49,6 +49,14 @@ typedef struct crk_moe_vec {
   crk_fault_t fault; /* where wrong experts are reported; wrong tokens are reported under the next number */
 } crk_moe_vec_t;
 
+/* The same for the gate of a feed-forward layer: the product has the weights of gate and up in its parts 0 and 1. */
+typedef struct crk_moe_gate {
+  crk_moe_vec_t vec;
+  void *blocks; /* dst as q8_1 blocks, or NULL (crk_vec_gate_t) */
+  uint32_t gelu; /* 1: the activation is gelu; 0: silu */
+  uint32_t unused; /* padding */
+} crk_moe_gate_t;
+
 /* Arguments of moe_tile.h. */
 typedef struct crk_moe_tiles {
   const void *weights, *x;

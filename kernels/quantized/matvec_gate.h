@@ -10,6 +10,40 @@
 namespace crk {
 namespace {
 
+/* Stores the gate of `count` rows from number `first` on in dst, and unless `blocks` is NULL in q8_1 blocks: `first` and
+ * `count` are then whole blocks. `sums` has the rows of the gate, then those of up. A lane makes four neighbouring rows,
+ * as the lanes of quantize_share have them. */
+CRK_FN void store_gate(const float *sums, uint32_t count, bool gelu, float *dst, block_q8_1 *blocks, uint64_t first) {
+  static_assert(CRK_VEC_ROWS == 2 * CRK_GATE_ROWS, "a tile is a q8_1 block");
+  constexpr uint32_t groups = most_lanes / group_lanes;
+  if (wave_in_block() != 0) {
+    return;
+  }
+  const uint32_t own = lane() % (CRK_GATE_ROWS / 4) * 4;
+  const bool stores = lane() < CRK_GATE_ROWS / 4;
+  pack<float, 4> y = {};
+  CRK_UNROLL
+  for (uint32_t i = 0; i < 4; i++) {
+    if (own + i < count) {
+      const float *of_gate = sums + (own + i) * groups, *of_up = of_gate + count * groups;
+      const float gate_sum = whole_sum(of_gate), up_sum = whole_sum(of_up);
+      y.v[i] = gelu ? gate<gelu_op, float>()(gate_sum, up_sum) : gate<silu_op, float>()(gate_sum, up_sum);
+    }
+  }
+  CRK_UNROLL
+  for (uint32_t i = 0; i < 4; i++) {
+    if (stores && own + i < count) {
+      dst[first + own + i] = y.v[i];
+    }
+  }
+  if (blocks != nullptr) {
+    const q8_1_share<4> share = quantize_share(y, CRK_SUM_OF_CODES);
+    if (stores) {
+      share.store(blocks, first + own);
+    }
+  }
+}
+
 struct gate_product {
   static constexpr int ways = 2;
   const crk_vec_gate_t &call;
@@ -20,37 +54,10 @@ struct gate_product {
     return {static_cast<const unsigned char *>(product.parts[way].weights), 0, product.rows};
   }
   CRK_FN const block_q8_1 *x() const { return static_cast<const block_q8_1 *>(product.x); }
-
-  /* A lane makes four neighbouring rows, as the lanes of quantize_share have them. */
   CRK_FN void finish(const float *sums, uint64_t row, uint32_t count) const {
-    static_assert(CRK_VEC_ROWS == 2 * CRK_GATE_ROWS, "a tile is a q8_1 block");
-    constexpr uint32_t groups = most_lanes / group_lanes;
     const crk_vec_gate_t &c = reread(call);
-    if (wave_in_block() == 0) {
-      const uint32_t first = lane() % (CRK_GATE_ROWS / 4) * 4;
-      pack<float, 4> y = {};
-      CRK_UNROLL
-      for (uint32_t i = 0; i < 4; i++) {
-        if (first + i < count) {
-          const float *of_gate = sums + (first + i) * groups, *of_up = of_gate + count * groups;
-          const float gate_sum = whole_sum(of_gate), up_sum = whole_sum(of_up);
-          y.v[i] = c.gelu != 0 ? gate<gelu_op, float>()(gate_sum, up_sum) : gate<silu_op, float>()(gate_sum, up_sum);
-        }
-      }
-      const bool stores = lane() < CRK_GATE_ROWS / 4;
-      CRK_UNROLL
-      for (uint32_t i = 0; i < 4; i++) {
-        if (stores && first + i < count) {
-          static_cast<float *>(c.product.parts[0].dst)[row + first + i] = y.v[i];
-        }
-      }
-      if (c.blocks != nullptr) {
-        const q8_1_share<4> share = quantize_share(y, CRK_SUM_OF_CODES);
-        if (stores) {
-          share.store(static_cast<block_q8_1 *>(c.blocks), row + first);
-        }
-      }
-    }
+    store_gate(sums, count, c.gelu != 0, static_cast<float *>(c.product.parts[0].dst),
+               static_cast<block_q8_1 *>(c.blocks), row);
   }
 };
 

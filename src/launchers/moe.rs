@@ -1,5 +1,5 @@
 //! Mixtures of experts. The contracts are in `include/candle_rocm/launchers/moe.h`.
-use crate::{Buffer, DType, Device, Quant, Result, View, sys};
+use crate::{Buffer, DType, Device, GateOp, Quant, Result, View, sys};
 
 /// The expert of each token, in the order of the lists, and the scale of its result.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +69,29 @@ impl Device {
         let (count, topk) = (routes.tokens, routes.topk);
         launch_reporting!(
             self.crk_moe_gguf_columns(quant, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst)
+        )
+    }
+
+    /// The gates of the tokens' experts, also quantized if there are `blocks`: `crk_moe_gguf_gate`. Routes have no
+    /// weights.
+    #[allow(clippy::too_many_arguments)]
+    pub fn moe_gguf_gate(
+        &self,
+        op: GateOp,
+        quant: Quant,
+        (experts, rows, k): (usize, usize, usize),
+        routes: Routes,
+        [gate, up]: [&Buffer; 2],
+        x: &Buffer,
+        dst: &Buffer,
+        blocks: Option<&Buffer>,
+    ) -> Result<()> {
+        let (gate, up, x, dst) = (self.view(gate)?, self.view(up)?, self.view(x)?, self.view(dst)?);
+        let blocks = self.optional(blocks.map(View::from))?;
+        let [tokens, ids, _] = self.routes(&routes)?;
+        let (count, topk) = (routes.tokens, routes.topk);
+        launch_reporting!(
+            self.crk_moe_gguf_gate(op, quant, experts, rows, k, count, topk, gate, up, x, tokens, ids, dst, blocks)
         )
     }
 

@@ -363,6 +363,80 @@ fn shared_experts(target: &Target, name: &str) -> Outcome {
     })
 }
 
+/// The gates of tokens' experts, beside both products and their gate. With more experts than tokens it is one kernel.
+fn expert_gates(target: &Target, name: &str, (op, ..): (GateOp, UnaryOp, &str)) -> Outcome {
+    let all: Vec<_> = formats().collect();
+    each_case(target, "fused", name, 2 * all.len(), |rng, index| {
+        let format = all[index % all.len()];
+        let quantizes = rng.one_in(2);
+        let rows = if quantizes { 32 * (1 + rng.below(6)) } else { 1 + rng.below(70) };
+        let (experts, k, topk) = (1 + rng.below(12), 256 * (1 + rng.below(2)), 1 + rng.below(4));
+        let inputs = 1 + rng.below(4);
+        let count = inputs * topk;
+        let data = activations(rng, F32, inputs * k);
+        let x = Operand::new(target, rng, F32, Shape::contiguous(&[inputs, k]), data);
+        let mut matrix = || {
+            let bytes = blocks(rng, format, experts * rows * k / format.elements);
+            target.device.upload(&bytes).map_err(|error| error.to_string())
+        };
+        let (gate, up) = (matrix()?, matrix()?);
+        let mut chosen: Vec<(u32, u32)> = (0..count as u32).map(|m| (rng.below(experts) as u32, m)).collect();
+        chosen.sort_unstable();
+        let words = |rng: &mut Rng, words: Vec<u32>| {
+            let data = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            Operand::new(target, rng, U32, Shape::contiguous(&[count]), data)
+        };
+        let tokens = words(rng, chosen.iter().map(|(_, m)| *m).collect());
+        let of = words(rng, chosen.iter().map(|(expert, _)| *expert).collect());
+        let q8_1 = blocks_for(target, inputs, k);
+        let destination = |rng: &mut Rng| Operand::destination(target, rng, F32, &[count, rows]);
+        let (dst, expected, g, u) = (destination(rng), destination(rng), destination(rng), destination(rng));
+        let whole = rows / 32 * 32;
+        let (made, other) = (blocks_for(target, count, whole), blocks_for(target, count, whole));
+        let (device, q, layout) = (target.device.raw(), quant(format), g.layout());
+        // SAFETY: live arguments.
+        unsafe {
+            let (from, to) = (x.memory.view().into(), q8_1.memory.view());
+            succeeded(sys::crk_quantize_columns(device, F32.dtype, inputs, k, from, to))?;
+            let (from, t, o) = (q8_1.memory.view().into(), tokens.memory.view().into(), of.memory.view().into());
+            let (w, v) = (gate.raw_view().into(), up.raw_view().into());
+            for (weights, to) in [(w, &g), (v, &u)] {
+                let (to, none) = (to.memory.view(), NONE.into());
+                let status =
+                    sys::crk_moe_gguf_columns(device, q, experts, rows, k, count, topk, weights, from, t, o, none, to);
+                succeeded(status)?;
+            }
+            let (to, beside) = (dst.memory.view(), if quantizes { made.memory.view() } else { NONE });
+            succeeded(sys::crk_moe_gguf_gate(
+                device, op, q, experts, rows, k, count, topk, w, v, from, t, o, to, beside,
+            ))?;
+            let (g, u) = (g.memory.view().into(), u.memory.view().into());
+            succeeded(sys::crk_gate(device, op, F32.dtype, &layout, g, &layout, u, expected.memory.view()))?;
+            if quantizes {
+                let from = dst.memory.view().into();
+                succeeded(sys::crk_quantize_columns(device, F32.dtype, count, rows, from, other.memory.view()))?;
+                let short = part(made.memory.view(), 0, count * rows / 32 * 36 - 1);
+                let (from, to) = (q8_1.memory.view().into(), dst.memory.view());
+                let status =
+                    sys::crk_moe_gguf_gate(device, op, q, experts, rows, k, count, topk, w, v, from, t, o, to, short);
+                if status != Status::OutOfBounds || !last_error().contains("do not fit blocks") {
+                    return Err(format!("blocks that are too short: {}, {}", status.name(), last_error()));
+                }
+                let apart =
+                    sys::crk_moe_gguf_gate(device, op, q, experts, rows, k, count, topk, w, v, from, t, o, to, to);
+                if apart != Status::InvalidArgument || !last_error().contains("blocks overlaps dst") {
+                    return Err(format!("blocks that are dst: {}, {}", apart.name(), last_error()));
+                }
+            }
+        }
+        within(format.name, &dst, &expected, GATE_UNITS)?;
+        if quantizes {
+            equal_blocks(&made, &other)?;
+        }
+        unchanged(&[&x, &tokens, &of])
+    })
+}
+
 /// Rows and columns: whole packs and not, of every kernel, and longer than a block holds.
 const NORM_SIZES: &[(usize, usize)] = &[
     (0, 32),
@@ -876,6 +950,8 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         for kind in GATES {
             let body = move |target: &'static Target, name: &str| mat_vec_gate(target, name, kind, F32);
             add(format!("mat_vec_gate_{}_f32", kind.2), Box::new(body));
+            let body = move |target: &'static Target, name: &str| expert_gates(target, name, kind);
+            add(format!("expert_gates_{}", kind.2), Box::new(body));
         }
         for t in ACTIVATIONS {
             add(format!("grouped_{}", t.name), Box::new(move |target, name| grouped(target, name, t)));

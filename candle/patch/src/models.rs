@@ -83,8 +83,9 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/fused_moe.rs", 1, GGUF_ROUTES_END.0, GGUF_ROUTES_END.1).or(&[0]),
     text("src/fused_moe.rs", 1, MOE_GATE.0, MOE_GATE.1).or(&[0]),
     text("src/fused_moe.rs", 1, MOE_UP.0, MOE_UP.1).or(&[0]),
-    text("src/fused_moe.rs", 2, "(up * gate.apply(&self.act)?)?", "candle_nn::fused::gate(self.act, &gate, &up)?")
+    text("src/fused_moe.rs", 1, "(up * gate.apply(&self.act)?)?.", "candle_nn::fused::gate(self.act, &gate, &up)?.")
         .or(&[0]),
+    text("src/fused_moe.rs", 1, GGUF_GATE.0, GGUF_GATE.1).or(&[0]),
 ];
 
 /// What a source says, and what it says in the copy.
@@ -446,6 +447,45 @@ const ROUTES_END: Change = (
 const GGUF_ROUTES_END: Change = (
     "        };\n\n        let ys = {\n",
     "        };\n        (topk_weights, expert_ids, sorted_token_ids)\n        };\n\n        let ys = {\n",
+);
+
+const GGUF_GATE: Change = (
+    "\
+            let gate = moe::moe_gemm_gguf(
+                &xs,
+                &self.gate_experts,
+                &None,
+                &sorted_token_ids,
+                &expert_ids,
+                self.num_experts_per_tok,
+                is_prefill,
+                self.dtype,
+            )?;
+            let up = moe::moe_gemm_gguf(
+                &xs,
+                &self.up_experts,
+                &None,
+                &sorted_token_ids,
+                &expert_ids,
+                self.num_experts_per_tok,
+                is_prefill,
+                self.dtype,
+            )?;
+
+            let down_inputs = (up * gate.apply(&self.act)?)?;
+",
+    "\
+            let down_inputs = candle_nn::fused::expert_gate(
+                self.act,
+                [&self.gate_experts, &self.up_experts],
+                &xs,
+                &sorted_token_ids,
+                &expert_ids,
+                self.num_experts_per_tok,
+                is_prefill,
+                self.dtype,
+            )?;
+",
 );
 
 const MOE_GATE: Change = (

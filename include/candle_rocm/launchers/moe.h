@@ -47,6 +47,18 @@ CRK_API crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, 
                                           crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
                                           crk_const_view_t topk_weights, crk_view_t dst);
 
+/* dst[token] = op(product with gate) * (product with up), the gate of each token's expert; both products as those of
+ * crk_moe_gguf_columns without scales, with the same experts and x. If `blocks` is not {NULL, 0}, it becomes
+ * crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The bits are those of the products and crk_gate.
+ *
+ * One launch with CRK_GATE_SILU or CRK_GATE_GELU and at most one token per expert on average, tokens <= experts; a
+ * second launch for `blocks` where that is faster. Otherwise there are up to four launches, and scratch memory for the
+ * results of gate and up. */
+CRK_API crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t quant, size_t experts,
+                                       size_t rows, size_t k, size_t tokens, size_t topk, crk_const_view_t gate,
+                                       crk_const_view_t up, crk_const_view_t x, crk_const_view_t sorted_token_ids,
+                                       crk_const_view_t expert_ids, crk_view_t dst, crk_view_t blocks);
+
 /* The product in floating point, for many tokens per expert. The weights become numbers of `dtype`, F16 or BF16, which
  * is also the dtype of x; dst is f32. One launch, no scratch memory. Every format except q8_K; k is a multiple of the
  * format's block.
