@@ -1,4 +1,4 @@
-// include/ fnv1a 8bc018e89084cb981448f58314a48f07
+// include/ fnv1a 6bd54c9125572d25e2864d6490e88901
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3153,6 +3153,29 @@ unsafe extern "C" {
         kind: crk_rope_kind_t,
         dtype: crk_dtype_t,
         rows: *const crk_rope_rows_t,
+        cos_layout: *const crk_layout_t,
+        cos: crk_const_view_t,
+        sin_layout: *const crk_layout_t,
+        sin: crk_const_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** crk_rope_qkv where each head is normalised first: queries and keys become their RMS norms, as by crk_rms_norm with
+ q_alpha or k_alpha (d factors) and eps. Then all three are cast from `src_dtype` to `dtype`. Each src and alpha has
+ src_dtype; each dst, cos and sin has dtype. The results have the bits of the separate launches. src_dtype is F32 and
+ dtype F32, F16 or BF16; or both are F16, or both BF16. kind is ROPE.
+
+ One launch without scratch memory. A row of a src is 32, 64, 128, 256 or 512 bytes. Addresses and strides are
+ multiples of 16 bytes, those of F16 or BF16 beside a src of F32 of 8 bytes. Other rows and dtypes are
+ CRK_UNSUPPORTED. Fails otherwise as crk_rope_qkv does.*/
+    pub fn crk_norm_rope_qkv(
+        self_: crk_device_t,
+        src_dtype: crk_dtype_t,
+        dtype: crk_dtype_t,
+        rows: *const crk_rope_rows_t,
+        q_alpha: crk_const_view_t,
+        k_alpha: crk_const_view_t,
+        eps: f32,
         cos_layout: *const crk_layout_t,
         cos: crk_const_view_t,
         sin_layout: *const crk_layout_t,

@@ -139,6 +139,39 @@ pub fn gate_products(activation: Activation, [gate, up]: [&dyn Product; 2], x: &
     gate_of(activation, &gate, &up, for_products)
 }
 
+/// The norm of each head: its factors and epsilon.
+#[derive(Debug, Clone, Copy)]
+pub struct HeadNorm<'a> {
+    pub weight: &'a Tensor,
+    pub eps: f64,
+}
+
+/// The norms of the heads of `x` (batch, heads, tokens, d).
+fn normed_heads(x: &Tensor, norm: HeadNorm<'_>) -> Result<Tensor> {
+    let flat = x.flatten(0, 2)?;
+    crate::ops::rms_norm(&flat.contiguous()?, norm.weight, norm.eps as f32)?.reshape(x.shape())
+}
+
+/// [`rope_grow`] of queries and keys whose heads are normalised first. Everything then gets the dtype of the angles,
+/// which is that of the caches.
+pub fn norm_rope_grow(
+    [q, k, v]: [&Tensor; 3],
+    norms: [HeadNorm<'_>; 2],
+    angles: [&Tensor; 2],
+    cache: Option<(&Tensor, &Tensor)>,
+) -> Result<[Tensor; 3]> {
+    #[cfg(feature = "_rocm")]
+    {
+        let norms = norms.map(|norm| candle::rocm_backend::HeadNorm { weight: norm.weight, eps: norm.eps });
+        if let Some(done) = candle::rocm_backend::norm_rope_grow([q, k, v], norms, angles, cache)? {
+            return Ok(done);
+        }
+    }
+    let dtype = angles[0].dtype();
+    let (q, k) = (normed_heads(q, norms[0])?.to_dtype(dtype)?, normed_heads(k, norms[1])?.to_dtype(dtype)?);
+    rope_grow([&q, &k, &v.to_dtype(dtype)?], angles, false, cache)
+}
+
 #[cfg(feature = "_rocm")]
 fn gate_op(activation: Activation) -> Option<GateOp> {
     Some(match activation {

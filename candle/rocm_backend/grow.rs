@@ -100,8 +100,8 @@ fn fit(cache: &Tensor, rows: &Tensor, dim: usize) -> bool {
 
 /// Takes `count` more rows along `dim` for a cache. The result has them at its end, and nothing is written there yet.
 /// It shares the cache's memory if that has room, else the cache is copied to memory with room for 256 rows more, or
-/// fewer. Without a cache it is `rows` alone.
-fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize) -> Result<Tensor> {
+/// fewer. Without a cache it is `rows` alone. The result has the dtype `dtype`, as the cache has.
+fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize, dtype: DType) -> Result<Tensor> {
     let count = rows.dims()[dim];
     let length = cache.map_or(0, |cache| cache.dims()[dim]);
     let mut dims = rows.dims().to_vec();
@@ -117,7 +117,7 @@ fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize) -> Result<Tensor> 
     let (capacity, inner) = ((length + count + 1).next_multiple_of(STEP), elements(&dims[dim + 1..]));
     let mut whole = dims;
     whole[dim] = capacity;
-    let mut storage = rows.device().as_rocm_device()?.empty(&Shape::from(whole.clone()), rows.dtype())?;
+    let mut storage = rows.device().as_rocm_device()?.empty(&Shape::from(whole.clone()), dtype)?;
     storage.room = Some(Room { capacity, taken: AtomicUsize::new(length + count) });
     if let Some(cache) = cache {
         put(cache, dim, &storage, (capacity * inner, 0))?;
@@ -136,7 +136,7 @@ pub fn grow(cache: &Tensor, rows: &Tensor, dim: usize) -> Result<Option<Tensor>>
     if !cache.device().is_rocm() || !fit(cache, rows, dim) {
         return Ok(None);
     }
-    let grown = reserve(Some(cache), rows, dim)?;
+    let grown = reserve(Some(cache), rows, dim, cache.dtype())?;
     {
         let (storage, layout) = grown.storage_and_layout();
         let storage = RocmStorage::of(&storage, "grow", "cache")?;
@@ -147,6 +147,50 @@ pub fn grow(cache: &Tensor, rows: &Tensor, dim: usize) -> Result<Option<Tensor>>
     Ok(Some(grown))
 }
 
+/// The norm of each head of queries or keys: its factors and epsilon.
+#[derive(Debug, Clone, Copy)]
+pub struct HeadNorm<'a> {
+    pub weight: &'a Tensor,
+    pub eps: f64,
+}
+
+const TOKENS: usize = 2;
+
+/// Whether one launch can rotate the tensors and append them. They have one device, and the dtype `dtype` but for `q`,
+/// `k` and `v`, which have one dtype.
+fn rotates(
+    [q, k, v]: [&Tensor; 3],
+    [cos, sin]: [&Tensor; 2],
+    cache: Option<(&Tensor, &Tensor)>,
+    dtype: DType,
+) -> bool {
+    let all = [q, k, v, cos, sin];
+    let rows = |t: &Tensor| {
+        t.rank() == 4
+            && t.stride()[3] == 1
+            && t.dims()[3] == q.dims()[3]
+            && t.dtype() == q.dtype()
+            && (t.dims()[0], t.dims()[TOKENS]) == (q.dims()[0], q.dims()[TOKENS])
+    };
+    let goes_on = |cache: &Tensor, new: &Tensor| {
+        let others = |t: &Tensor| [&t.dims()[..TOKENS], &t.dims()[TOKENS + 1..]].concat();
+        cache.rank() == 4
+            && cache.dtype() == dtype
+            && cache.device().same_device(new.device())
+            && !cache.same_storage(new)
+            && !cache.track_op()
+            && cache.elem_count() > 0
+            && others(cache) == others(new)
+    };
+    q.device().is_rocm()
+        && matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+        && q.rank() == 4
+        && all.iter().all(|t| t.device().same_device(q.device()) && !t.track_op() && t.elem_count() > 0)
+        && [q, k, v].iter().all(|t| rows(t))
+        && [cos, sin].iter().all(|t| t.is_contiguous() && t.dtype() == dtype)
+        && cache.is_none_or(|(keys, values)| goes_on(keys, k) && goes_on(values, v))
+}
+
 /// Rotates new queries and keys, and appends the keys and the values to their caches, in one launch. `q` is (batch,
 /// heads, tokens, d), `k` and `v` are (batch, kv heads, tokens, d). The last dim of each is contiguous; the other
 /// dims may have any strides. [`grow`] along the tokens and `rope` (or `rope_i`, if `interleaved`) give the same
@@ -154,33 +198,85 @@ pub fn grow(cache: &Tensor, rows: &Tensor, dim: usize) -> Result<Option<Tensor>>
 ///
 /// None where the tensors are not on one ROCm device, do not go together, or are tracked for gradients.
 pub fn rope_grow(
-    [q, k, v]: [&Tensor; 3],
-    [cos, sin]: [&Tensor; 2],
+    qkv: [&Tensor; 3],
+    angles: [&Tensor; 2],
     interleaved: bool,
     cache: Option<(&Tensor, &Tensor)>,
 ) -> Result<Option<[Tensor; 3]>> {
-    const TOKENS: usize = 2;
-    let one_device = [k, v, cos, sin].iter().all(|t| t.device().same_device(q.device()) && t.dtype() == q.dtype());
-    let rows = |t: &Tensor| t.rank() == 4 && t.stride()[3] == 1 && t.dims()[3] == q.dims()[3];
-    let like_q = |t: &Tensor| (t.dims()[0], t.dims()[TOKENS]) == (q.dims()[0], q.dims()[TOKENS]);
-    let untracked = [q, k, v, cos, sin].iter().all(|t| !t.track_op());
-    let fits = q.device().is_rocm()
-        && one_device
-        && matches!(q.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64)
-        && q.rank() == 4
-        && q.elem_count() > 0
-        && [q, k, v].iter().all(|t| rows(t) && like_q(t))
-        && [cos, sin].iter().all(|t| t.is_contiguous())
-        && untracked
-        && cache.is_none_or(|(keys, values)| fit(keys, k, TOKENS) && fit(values, v, TOKENS));
-    if !fits {
+    let dtype = qkv[0].dtype();
+    if !rotates(qkv, angles, cache, dtype) {
         return Ok(None);
     }
-    let keys = reserve(cache.map(|(keys, _)| keys), k, TOKENS)?;
-    let values = reserve(cache.map(|(_, values)| values), v, TOKENS)?;
+    let kind = if interleaved { kernels::RopeKind::RopeI } else { kernels::RopeKind::Rope };
+    rotate_into(qkv, angles, cache, dtype, |device, rows, cos, sin| {
+        device.rope_qkv(kind, super::dtype_of(dtype, "rope_grow")?, rows, cos, sin).w()
+    })
+    .map(Some)
+}
+
+/// The same where queries and keys are normalised first, and all three then get the dtype of the angles. None also
+/// where rows have no kernel (`crk_norm_rope_qkv`).
+pub fn norm_rope_grow(
+    qkv: [&Tensor; 3],
+    norms: [HeadNorm<'_>; 2],
+    angles: [&Tensor; 2],
+    cache: Option<(&Tensor, &Tensor)>,
+) -> Result<Option<[Tensor; 3]>> {
+    let (q, from, dtype) = (qkv[0], qkv[0].dtype(), angles[0].dtype());
+    let halves = [DType::F16, DType::BF16];
+    let has_kernel = (from == DType::F32 && (dtype == from || halves.contains(&dtype)))
+        || (from == dtype && halves.contains(&dtype));
+    let (size, d) = (from.size_in_bytes(), q.dims().last().copied().unwrap_or(0));
+    let rows = qkv.iter().all(|t| {
+        let (layout, row) = (t.layout(), d * size);
+        let steps = layout.dims().iter().zip(layout.stride()).rev().skip(1);
+        row.is_power_of_two()
+            && (32..=512).contains(&row)
+            && layout.start_offset() * size % 16 == 0
+            && steps.filter(|(dim, _)| **dim > 1).all(|(_, step)| step * size % 16 == 0)
+    });
+    let factors = |norm: &HeadNorm<'_>| {
+        let w = norm.weight;
+        w.dtype() == from && w.dims() == [d] && w.is_contiguous() && w.device().same_device(q.device()) && !w.track_op()
+            && w.layout().start_offset() * size % 16 == 0
+    };
+    let whole = angles.iter().all(|t| t.layout().start_offset() * dtype.size_in_bytes() % 16 == 0);
+    if !(has_kernel && rows && whole && norms[0].eps == norms[1].eps)
+        || !norms.iter().all(factors)
+        || !rotates(qkv, angles, cache, dtype)
+    {
+        return Ok(None);
+    }
+    let weights = norms.map(|norm| norm.weight.storage_and_layout());
+    let alpha = |i: usize| {
+        let (storage, layout) = &weights[i];
+        RocmStorage::of(storage, "norm_rope_grow", "a norm")?.contiguous(layout, "norm_rope_grow", "a norm")
+    };
+    let (alphas, eps) = ([alpha(0)?, alpha(1)?], norms[0].eps as f32);
+    rotate_into(qkv, angles, cache, dtype, |device, rows, cos, sin| {
+        let op = "norm_rope_grow";
+        let dtypes = (super::dtype_of(from, op)?, super::dtype_of(dtype, op)?);
+        device.norm_rope_qkv(dtypes, rows, (alphas, eps), cos, sin).w()
+    })
+    .map(Some)
+}
+
+type Strided<'a> = kernels::Strided<'a>;
+
+/// Takes room in the caches, and calls `launch` with the rows of queries, keys and values, and the angles. Returns the
+/// new queries, and all keys and values, of `dtype`.
+fn rotate_into(
+    [q, k, v]: [&Tensor; 3],
+    [cos, sin]: [&Tensor; 2],
+    cache: Option<(&Tensor, &Tensor)>,
+    dtype: DType,
+    launch: impl FnOnce(&kernels::Device, [(Strided<'_>, Strided<'_>); 3], Strided<'_>, Strided<'_>) -> Result<()>,
+) -> Result<[Tensor; 3]> {
+    let keys = reserve(cache.map(|(keys, _)| keys), k, TOKENS, dtype)?;
+    let values = reserve(cache.map(|(_, values)| values), v, TOKENS, dtype)?;
     let count = q.dims()[TOKENS];
     let device = q.device().as_rocm_device()?;
-    let rotated = device.empty(q.shape(), q.dtype())?;
+    let rotated = device.empty(q.shape(), dtype)?;
     let q_l = Layout::contiguous(q.shape());
     {
         let guards = [q, k, v, cos, sin, &keys, &values].map(|t| t.storage_and_layout());
@@ -192,16 +288,14 @@ pub fn rope_grow(
         let given = |i: usize| layout_of(guards[i].1);
         let (q_src, k_src, v_src, cos_l, sin_l) = (given(0)?, given(1)?, given(2)?, given(3)?, given(4)?);
         let (q_dst, k_dst, v_dst) = (layout_of(&q_l)?, new(5)?, new(6)?);
-        let kind = if interleaved { kernels::RopeKind::RopeI } else { kernels::RopeKind::Rope };
         let rows = [
             ((&q_src, of(0)?.buffer()).into(), (&q_dst, rotated.buffer()).into()),
             ((&k_src, of(1)?.buffer()).into(), (&k_dst, of(5)?.buffer()).into()),
             ((&v_src, of(2)?.buffer()).into(), (&v_dst, of(6)?.buffer()).into()),
         ];
         let (cos, sin) = ((&cos_l, of(3)?.buffer()).into(), (&sin_l, of(4)?.buffer()).into());
-        let dtype = super::dtype_of(q.dtype(), "rope_grow")?;
-        device.handle().rope_qkv(kind, dtype, rows, cos, sin).w()?;
+        launch(device.handle(), rows, cos, sin)?;
     }
     let rotated = Tensor::from_storage(Storage::Rocm(rotated), q.shape(), BackpropOp::none(), false);
-    Ok(Some([rotated, keys, values]))
+    Ok([rotated, keys, values])
 }

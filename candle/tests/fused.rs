@@ -245,6 +245,44 @@ fn rotated_caches_grow() -> Result<()> {
 }
 
 /// Products after each way to write to a tensor see its new numbers.
+/// Queries and keys with normalised heads, beside the norm, the casts and `rope_grow`, token by token. Rows are of a
+/// length that has a kernel, or not; a cache may have another dtype.
+#[test]
+fn normed_caches_grow() -> Result<()> {
+    let device = device();
+    for (from, to, d) in [
+        (DType::F32, DType::F32, 64),
+        (DType::F32, DType::BF16, 128),
+        (DType::F32, DType::F16, 24),
+        (DType::F16, DType::F16, 64),
+        (DType::BF16, DType::BF16, 16),
+        (DType::F16, DType::F32, 32),
+        (DType::F64, DType::F64, 16),
+    ] {
+        let weights = [random(&[d], from, &device)?, random(&[d], from, &device)?];
+        let norms = weights.each_ref().map(|weight| fused::HeadNorm { weight, eps: 1e-6 });
+        let (mut cache, mut expected): (Option<(Tensor, Tensor)>, Option<(Tensor, Tensor)>) = (None, None);
+        for tokens in [5, 1, 1, 2] {
+            let rows = |heads: usize| random(&[1, tokens, heads, d], from, &device)?.transpose(1, 2);
+            let (q, k, v) = (rows(4)?, rows(2)?, rows(2)?);
+            let angles = [random(&[tokens, d / 2], to, &device)?, random(&[tokens, d / 2], to, &device)?];
+            let angles = angles.each_ref();
+            let kept = cache.as_ref().map(|(k, v)| (k, v));
+            let [new_q, keys, values] = fused::norm_rope_grow([&q, &k, &v], norms, angles, kept)?;
+            let normed =
+                |x: &Tensor, i: usize| candle_nn::ops::rms_norm(&x.contiguous()?, &weights[i], 1e-6)?.to_dtype(to);
+            let (q, k, v) = (normed(&q, 0)?, normed(&k, 1)?, v.to_dtype(to)?);
+            let kept = expected.as_ref().map(|(k, v)| (k, v));
+            let [wanted, its_keys, its_values] = fused::rope_grow([&q, &k, &v], angles, false, kept)?;
+            equal(&new_q, &wanted)?;
+            equal(&keys, &its_keys)?;
+            equal(&values, &its_values)?;
+            (cache, expected) = (Some((keys, values)), Some((its_keys, its_values)));
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn kept_activations_follow_their_tensor() -> Result<()> {
     let device = device();

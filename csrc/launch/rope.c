@@ -1,6 +1,6 @@
 /* Launchers of rotary embeddings (kernels/reduce/rope_pairs.h). */
 #include "call/rope_call.h"
-#include "launch/launcher.h"
+#include "launch/quantized.h"
 #include "launch/sliding.h"
 
 CRK_OP_FROM_ROOT(crk_rope_kind_from_root, crk_rope_kind_t, roots, CRK_ROPE_MAP)
@@ -123,10 +123,21 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
 
 /* ---- queries, keys and values together */
 
-static const char qkv[] = "crk_rope_qkv";
-
 enum { BATCH, HEADS, TOKENS, COLUMNS, RANK };
-enum { PARTS = 3, SOURCES = PARTS + 2 };
+enum { PARTS = 3, SOURCES = PARTS + 4 };
+
+/* The arguments of crk_rope_qkv or of crk_norm_rope_qkv. */
+typedef struct qkv {
+  const char *where;
+  crk_rope_kind_t kind;
+  crk_dtype_t src_dtype, dtype;
+  const crk_rope_rows_t *rows;
+  const crk_layout_t *cos_layout, *sin_layout;
+  crk_const_view_t cos, sin;
+  bool has_norm;
+  crk_const_view_t alphas[2]; /* of queries and keys */
+  float eps;
+} qkv_t;
 
 /* Memory of an argument. */
 typedef struct region {
@@ -136,110 +147,210 @@ typedef struct region {
 } region_t;
 
 /* Checks one of the tensors of a part, and gives its memory. `extent` is that of its layout. */
-static crk_status_t check_rows(const crk_tensor_t *tensor, const crk_extent_t *extent, const shape_t *shape,
-                               region_t *region) {
+static crk_status_t check_rows(const char *where, const crk_tensor_t *tensor, const crk_extent_t *extent,
+                               const shape_t *shape, region_t *region) {
   const char *layout_name = tensor->layout_name;
   const crk_layout_t *layout = tensor->layout;
   const size_t wanted[RANK] = {shape->batch, shape->heads, shape->tokens, shape->d};
   for (int i = 0; i < RANK; i++) {
-    CRK_REFUSE_IF(layout->dims[i] != wanted[i], "%s: %s.dims[%d] is %zu; it must be %zu, as of the others", qkv,
+    CRK_REFUSE_IF(layout->dims[i] != wanted[i], "%s: %s.dims[%d] is %zu; it must be %zu, as of the others", where,
                   layout_name, i, layout->dims[i], wanted[i]);
   }
   CRK_REFUSE_IF(layout->strides[COLUMNS] != 1 && shape->d > 1,
-                "%s: %s.strides[%d] is %zu; the last dim must be contiguous", qkv, layout_name, COLUMNS,
+                "%s: %s.strides[%d] is %zu; the last dim must be contiguous", where, layout_name, COLUMNS,
                 layout->strides[COLUMNS]);
   *region =
       (region_t){tensor->view_name, NULL, extent->numel != 0 ? (extent->last - layout->offset + 1) * tensor->bytes : 0};
-  return crk_priv_tensor_first(qkv, tensor, extent, &region->first);
+  return crk_priv_tensor_first(where, tensor, extent, &region->first);
+}
+
+/* A call as it was checked. */
+typedef struct checked {
+  crk_rope_qkv_call_t call;
+  size_t batch, heads, tokens, d; /* heads of all parts */
+  uintptr_t src_places, dst_places; /* all addresses and strides, as bytes, with their bits together; cos and sin are
+                                     * with dst */
+} checked_t;
+
+static crk_status_t check_qkv(const qkv_t *given, checked_t *checked) {
+  static const char *const names[PARTS][4] = {
+      {"rows[0].src_layout", "rows[0].src", "rows[0].dst_layout", "rows[0].dst"},
+      {"rows[1].src_layout", "rows[1].src", "rows[1].dst_layout", "rows[1].dst"},
+      {"rows[2].src_layout", "rows[2].src", "rows[2].dst_layout", "rows[2].dst"}};
+  static const char *const alpha_names[] = {"q_alpha", "k_alpha"};
+  const char *where = given->where;
+  CRK_REFUSE_IF(given->rows == NULL, "%s: rows is NULL", where);
+  const uint32_t src_bytes = (uint32_t)crk_dtype_size(given->src_dtype), bytes = (uint32_t)crk_dtype_size(given->dtype);
+  crk_rope_qkv_call_t *call = &checked->call;
+  *checked = (checked_t){.heads = 0};
+  region_t sources[SOURCES] = {{NULL, NULL, 0}}, results[PARTS];
+  shape_t shape = {0};
+  for (int i = 0; i < PARTS; i++) {
+    const crk_rope_rows_t *part = &given->rows[i];
+    const crk_tensor_t src = {names[i][0], names[i][1], part->src_layout, part->src, src_bytes};
+    const crk_tensor_t dst = {names[i][2], names[i][3], part->dst_layout, crk_const(part->dst), bytes};
+    crk_extent_t src_extent, dst_extent;
+    CRK_TRY(crk_priv_check_rank(where, src.layout_name, src.layout, RANK, &src_extent));
+    CRK_TRY(crk_priv_check_rank(where, dst.layout_name, dst.layout, RANK, &dst_extent));
+    const size_t *dims = part->src_layout->dims;
+    const shape_t first = {dims[BATCH], dims[HEADS], dims[TOKENS], dims[COLUMNS]};
+    shape = i == 0 ? first : (shape_t){shape.batch, dims[HEADS], shape.tokens, shape.d};
+    CRK_TRY(check_rows(where, &src, &src_extent, &shape, &sources[i]));
+    CRK_TRY(check_rows(where, &dst, &dst_extent, &shape, &results[i]));
+    CRK_REFUSE_IF(shape.heads > INT32_MAX, "%s: %s.dims[1] is %zu, at most %d is allowed", where, names[i][0],
+                  shape.heads, INT32_MAX);
+    call->parts[i] =
+        (crk_rope_part_t){.src = sources[i].first, .dst = (void *)results[i].first, .heads = (uint32_t)shape.heads};
+    for (int k = 0; k < COLUMNS; k++) {
+      call->parts[i].src_strides[k] = part->src_layout->strides[k];
+      call->parts[i].dst_strides[k] = part->dst_layout->strides[k];
+      checked->src_places |= (part->src_layout->dims[k] > 1 ? part->src_layout->strides[k] : 0) * src_bytes;
+      checked->dst_places |= (part->src_layout->dims[k] > 1 ? part->dst_layout->strides[k] : 0) * bytes;
+    }
+    checked->src_places |= (uintptr_t)sources[i].first;
+    checked->dst_places |= (uintptr_t)results[i].first;
+    checked->heads += shape.heads;
+  }
+  checked->batch = shape.batch;
+  checked->tokens = shape.tokens;
+  checked->d = shape.d;
+  CRK_REFUSE_IF(shape.d % 2 != 0, "%s: rows[0].src_layout.dims[3] is %zu, not even", where, shape.d);
+  angles_t angles[2] = {
+      {.layout_name = "cos_layout", .view_name = "cos", .layout = given->cos_layout, .view = given->cos},
+      {.layout_name = "sin_layout", .view_name = "sin", .layout = given->sin_layout, .view = given->sin}};
+  for (int i = 0; i < 2; i++) {
+    CRK_TRY(check_angles(where, &angles[i], &shape, bytes));
+    sources[PARTS + i] = (region_t){angles[i].view_name, angles[i].first, angles[i].numel * bytes};
+    checked->dst_places |= (uintptr_t)angles[i].first;
+  }
+  for (int i = 0; i < 2 && given->has_norm; i++) {
+    CRK_TRY(crk_priv_check_elements(where, alpha_names[i], given->alphas[i], shape.d, src_bytes));
+    sources[PARTS + 2 + i] = (region_t){alpha_names[i], given->alphas[i].ptr, shape.d * src_bytes};
+    checked->src_places |= (uintptr_t)given->alphas[i].ptr;
+  }
+  for (int i = 0; i < PARTS; i++) {
+    for (int k = 0; k < SOURCES; k++) {
+      CRK_TRY(crk_priv_check_apart(where, results[i].name, results[i].first, results[i].bytes, sources[k].name,
+                                   sources[k].first, sources[k].bytes));
+    }
+    for (int k = 0; k < i; k++) {
+      CRK_TRY(crk_priv_check_apart(where, results[i].name, results[i].first, results[i].bytes, results[k].name,
+                                   results[k].first, results[k].bytes));
+    }
+  }
+  call->cos = angles[0].first;
+  call->sin = angles[1].first;
+  call->cos_stride = angles[0].batch_stride;
+  call->sin_stride = angles[1].batch_stride;
+  return CRK_OK;
+}
+
+/* Shares the pairs out: `unit` of them for each thread. numel is 0 where there is nothing to do. */
+static crk_status_t share_pairs(const char *where, checked_t *checked, size_t unit) {
+  const size_t half = checked->d / 2;
+  size_t pairs;
+  CRK_TRY(crk_priv_checked_product(where, "rows", checked->batch * checked->tokens, checked->heads, &pairs));
+  CRK_TRY(crk_priv_checked_product(where, "pairs", pairs, half, &pairs));
+  if (pairs > INT32_MAX) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: %zu pairs, at most %d are allowed", where, pairs, INT32_MAX);
+  }
+  crk_rope_qkv_call_t *call = &checked->call;
+  call->numel = pairs / unit;
+  if (pairs != 0) {
+    crk_priv_divisor_init(&call->pieces, half / unit, false);
+    crk_priv_divisor_init(&call->heads, checked->heads, false);
+    crk_priv_divisor_init(&call->tokens, checked->tokens, false);
+  }
+  return CRK_OK;
 }
 
 crk_status_t crk_rope_qkv(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype, const crk_rope_rows_t rows[3],
                           const crk_layout_t *cos_layout, crk_const_view_t cos, const crk_layout_t *sin_layout,
                           crk_const_view_t sin) {
-  static const char *const names[PARTS][4] = {
-      {"rows[0].src_layout", "rows[0].src", "rows[0].dst_layout", "rows[0].dst"},
-      {"rows[1].src_layout", "rows[1].src", "rows[1].dst_layout", "rows[1].dst"},
-      {"rows[2].src_layout", "rows[2].src", "rows[2].dst_layout", "rows[2].dst"}};
-  CRK_CHECK_HANDLE(self, DEVICE, qkv);
+  static const char where[] = "crk_rope_qkv";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_REFUSE_IF(kind != CRK_ROPE_KIND_ROPE && kind != CRK_ROPE_KIND_ROPE_I, "%s: kind %d is neither ROPE nor ROPE_I",
-                qkv, (int)kind);
-  CRK_TRY(crk_priv_check_wide_float(qkv, dtype));
-  CRK_REFUSE_IF(rows == NULL, "%s: rows is NULL", qkv);
-  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
-  crk_rope_qkv_call_t call = {.numel = 0};
-  region_t sources[SOURCES], results[PARTS];
-  shape_t shape = {0};
-  size_t heads = 0;
-  uintptr_t addresses = 0;
-  for (int i = 0; i < PARTS; i++) {
-    const crk_rope_rows_t *part = &rows[i];
-    const crk_tensor_t src = {names[i][0], names[i][1], part->src_layout, part->src, bytes};
-    const crk_tensor_t dst = {names[i][2], names[i][3], part->dst_layout, crk_const(part->dst), bytes};
-    crk_extent_t src_extent, dst_extent;
-    CRK_TRY(crk_priv_check_rank(qkv, src.layout_name, src.layout, RANK, &src_extent));
-    CRK_TRY(crk_priv_check_rank(qkv, dst.layout_name, dst.layout, RANK, &dst_extent));
-    const size_t *dims = part->src_layout->dims;
-    const shape_t first = {dims[BATCH], dims[HEADS], dims[TOKENS], dims[COLUMNS]};
-    shape = i == 0 ? first : (shape_t){shape.batch, dims[HEADS], shape.tokens, shape.d};
-    CRK_TRY(check_rows(&src, &src_extent, &shape, &sources[i]));
-    CRK_TRY(check_rows(&dst, &dst_extent, &shape, &results[i]));
-    CRK_REFUSE_IF(shape.heads > INT32_MAX, "%s: %s.dims[1] is %zu, at most %d is allowed", qkv, names[i][0],
-                  shape.heads, INT32_MAX);
-    call.parts[i] =
-        (crk_rope_part_t){.src = sources[i].first, .dst = (void *)results[i].first, .heads = (uint32_t)shape.heads};
-    for (int k = 0; k < COLUMNS; k++) {
-      call.parts[i].src_strides[k] = part->src_layout->strides[k];
-      call.parts[i].dst_strides[k] = part->dst_layout->strides[k];
-      addresses |=
-          (part->src_layout->dims[k] > 1 ? part->src_layout->strides[k] | part->dst_layout->strides[k] : 0) * bytes;
-    }
-    addresses |= (uintptr_t)sources[i].first | (uintptr_t)results[i].first;
-    heads += shape.heads;
-  }
-  CRK_REFUSE_IF(shape.d % 2 != 0, "%s: rows[0].src_layout.dims[3] is %zu, not even", qkv, shape.d);
-  angles_t angles[2] = {{.layout_name = "cos_layout", .view_name = "cos", .layout = cos_layout, .view = cos},
-                        {.layout_name = "sin_layout", .view_name = "sin", .layout = sin_layout, .view = sin}};
-  for (int i = 0; i < 2; i++) {
-    CRK_TRY(check_angles(qkv, &angles[i], &shape, bytes));
-    sources[PARTS + i] = (region_t){angles[i].view_name, angles[i].first, angles[i].numel * bytes};
-    addresses |= (uintptr_t)angles[i].first;
-  }
-  for (int i = 0; i < PARTS; i++) {
-    for (int k = 0; k < SOURCES; k++) {
-      CRK_TRY(crk_priv_check_apart(qkv, results[i].name, results[i].first, results[i].bytes, sources[k].name,
-                                   sources[k].first, sources[k].bytes));
-    }
-    for (int k = 0; k < i; k++) {
-      CRK_TRY(crk_priv_check_apart(qkv, results[i].name, results[i].first, results[i].bytes, results[k].name,
-                                   results[k].first, results[k].bytes));
-    }
-  }
-  const size_t half = shape.d / 2, vector = 16 / bytes;
-  const bool in_packs = half % vector == 0 && addresses % 16 == 0;
-  const size_t unit = in_packs ? vector : 1;
-  size_t pairs;
-  CRK_TRY(crk_priv_checked_product(qkv, "rows", shape.batch * shape.tokens, heads, &pairs));
-  CRK_TRY(crk_priv_checked_product(qkv, "pairs", pairs, half, &pairs));
-  if (pairs == 0) {
+                where, (int)kind);
+  CRK_TRY(crk_priv_check_wide_float(where, dtype));
+  const qkv_t given = {.where = where,
+                       .kind = kind,
+                       .src_dtype = dtype,
+                       .dtype = dtype,
+                       .rows = rows,
+                       .cos_layout = cos_layout,
+                       .sin_layout = sin_layout,
+                       .cos = cos,
+                       .sin = sin};
+  checked_t checked;
+  CRK_TRY(check_qkv(&given, &checked));
+  const size_t vector = 16 / crk_dtype_size(dtype);
+  const bool in_packs = checked.d / 2 % vector == 0 && (checked.src_places | checked.dst_places) % 16 == 0;
+  CRK_TRY(share_pairs(where, &checked, in_packs ? vector : 1));
+  if (checked.call.numel == 0) {
     return CRK_OK;
   }
-  if (pairs > INT32_MAX) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: %zu pairs, at most %d are allowed", qkv, pairs, INT32_MAX);
-  }
-  call.numel = pairs / unit;
-  call.cos = angles[0].first;
-  call.sin = angles[1].first;
-  call.cos_stride = angles[0].batch_stride;
-  call.sin_stride = angles[1].batch_stride;
-  crk_priv_divisor_init(&call.pieces, half / unit, false);
-  crk_priv_divisor_init(&call.heads, heads, false);
-  crk_priv_divisor_init(&call.tokens, shape.tokens, false);
   const bool is_interleaved = kind == CRK_ROPE_KIND_ROPE_I;
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(
       self, CRK_SLOT_ROPE_QKV + ((is_interleaved ? 2 : 0) + (in_packs ? 1 : 0)) * CRK_DTYPE_COUNT + (uint32_t)dtype,
       CRK_MODULE_ROPE, &function, "%s_qkv_%s_%s", is_interleaved ? "rope_i" : "rope", crk_dtype_name(dtype),
       in_packs ? "vec" : "pair"));
+  const void *args[2] = {&checked.call};
+  return crk_priv_launch_threads(self, function, checked.call.numel, args, 1);
+}
+
+/* The bytes of a row that crk_norm_rope_qkv takes: a power of two between these. A row then has at most 32 packs of 16
+ * bytes, of which crk_rms_norm gives each to a lane of its own. */
+enum { LEAST_NORM_BYTES = 32, MOST_NORM_BYTES = 512 };
+
+crk_status_t crk_norm_rope_qkv(crk_device_t self, crk_dtype_t src_dtype, crk_dtype_t dtype,
+                               const crk_rope_rows_t rows[3], crk_const_view_t q_alpha, crk_const_view_t k_alpha,
+                               float eps, const crk_layout_t *cos_layout, crk_const_view_t cos,
+                               const crk_layout_t *sin_layout, crk_const_view_t sin) {
+  static const char where[] = "crk_norm_rope_qkv";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  uint32_t from, to;
+  CRK_TRY(crk_priv_activation_index(where, src_dtype, &from));
+  CRK_TRY(crk_priv_activation_index(where, dtype, &to));
+  if (src_dtype != CRK_DTYPE_F32 && dtype != src_dtype) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: no kernel from %s to %s", where, crk_dtype_name(src_dtype),
+                          crk_dtype_name(dtype));
+  }
+  const qkv_t given = {.where = where,
+                       .kind = CRK_ROPE_KIND_ROPE,
+                       .src_dtype = src_dtype,
+                       .dtype = dtype,
+                       .rows = rows,
+                       .cos_layout = cos_layout,
+                       .sin_layout = sin_layout,
+                       .cos = cos,
+                       .sin = sin,
+                       .has_norm = true,
+                       .alphas = {q_alpha, k_alpha},
+                       .eps = eps};
+  checked_t checked;
+  CRK_TRY(check_qkv(&given, &checked));
+  const size_t element = crk_dtype_size(src_dtype), vector = 16 / element, row = checked.d * element;
+  if (row < LEAST_NORM_BYTES || row > MOST_NORM_BYTES || (row & (row - 1)) != 0) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: rows[0].src_layout.dims[3] is %zu; rows of %zu bytes have no kernel",
+                          where, checked.d, row);
+  }
+  const size_t dst_pack = vector * crk_dtype_size(dtype);
+  if (checked.src_places % 16 != 0 || checked.dst_places % dst_pack != 0) {
+    return crk_priv_error(CRK_UNSUPPORTED,
+                          "%s: an address or a stride of the sources is not a multiple of 16 bytes, or one of the "
+                          "results, cos or sin not of %zu",
+                          where, dst_pack);
+  }
+  CRK_TRY(share_pairs(where, &checked, vector));
+  if (checked.call.numel == 0) {
+    return CRK_OK;
+  }
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_NORM_ROPE_QKV + from * CRK_ACTIVATIONS + to, CRK_MODULE_ROPE, &function,
+                         "norm_rope_qkv_%s_%s", crk_dtype_name(src_dtype), crk_dtype_name(dtype)));
+  const crk_norm_rope_qkv_call_t call = {
+      .rope = checked.call, .q_alpha = q_alpha.ptr, .k_alpha = k_alpha.ptr, .eps = eps};
   const void *args[2] = {&call};
-  return crk_priv_launch_threads(self, function, call.numel, args, 1);
+  return crk_priv_launch_threads(self, function, call.rope.numel, args, 1);
 }

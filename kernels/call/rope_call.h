@@ -24,4 +24,12 @@ typedef struct crk_rope_qkv_call {
   crk_divisor_t pieces, heads, tokens; /* threads of a row; heads of a token, of all parts; tokens of a batch */
 } crk_rope_qkv_call_t;
 
+/* The same where queries and keys are RMS norms of their rows first. */
+typedef struct crk_norm_rope_qkv_call {
+  crk_rope_qkv_call_t rope;
+  const void *q_alpha, *k_alpha; /* d factors each, of the sources' dtype */
+  float eps;
+  uint32_t unused; /* padding */
+} crk_norm_rope_qkv_call_t;
+
 #endif

@@ -1,4 +1,4 @@
-/* Rotary embeddings for the launchers: rope_pairs for one tensor, rope_qkv for those of a layer. A thread handles V
+/* Rotary embeddings for the launchers: rope_pairs for one tensor, rope_qkv and norm_rope_qkv for those of a layer. A thread handles V
  * pairs in each of H heads that share their angles. It reads and writes 16 bytes at a time and reads each angle only
  * once. */
 #ifndef CRK_ROPE_PAIRS_H
@@ -7,6 +7,7 @@
 #include "call/rope_call.h"
 #include "elementwise/walk.h"
 #include "numbers/divisor.h"
+#include "numbers/wave.h"
 #include "reduce/rope.h"
 
 namespace crk {
@@ -89,41 +90,107 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const
   }
 }
 
-/* Queries, keys and values of a layer: rotates the first two, and copies the third. A thread has V pairs of a row. A
- * row is a head of a token. A token's rows are its heads of queries, then of keys, then of values. */
-template <int V, bool Interleaved, class T>
-CRK_FN void rope_qkv(const crk_rope_qkv_call_t &call, uint32_t threads) {
-  const uint32_t half = static_cast<uint32_t>(call.pieces.size) * V, inner = Interleaved ? 2 * V : V;
-  const uint32_t second = Interleaved ? V : half;
-  const elements e(call.numel, threads);
-  for (uint64_t i = e.first; i < e.end; i += e.step) {
+/* A thread's place among the rows of queries, keys and values: a piece of a row, two packs of V elements of S that
+ * become packs of T. A row is a head of a token. A token's rows are its heads of queries, then of keys, then of
+ * values. */
+template <int V, bool Interleaved, class S, class T>
+struct qkv_piece {
+  const S *src;
+  T *dst;
+  uint64_t second; /* elements from the first pack to the second */
+  const T *cos, *sin;
+  uint32_t column; /* of the first pack */
+  bool is_q, is_v;
+
+  CRK_FN qkv_piece(const crk_rope_qkv_call_t &call, uint64_t i) {
+    const uint32_t half = static_cast<uint32_t>(call.pieces.size) * V;
     const uint32_t n = static_cast<uint32_t>(i), row = divide(call.pieces, n), place = divide(call.heads, row);
     const uint32_t piece = n - row * static_cast<uint32_t>(call.pieces.size), batch = divide(call.tokens, place);
     const uint32_t token = place - batch * static_cast<uint32_t>(call.tokens.size);
     const uint32_t at = row - place * static_cast<uint32_t>(call.heads.size);
     /* A part's fields are chosen one by one: nvcc would copy an array that a variable indexes to the stack. */
     const crk_rope_part_t &of_q = call.parts[0], &of_k = call.parts[1], &of_v = call.parts[2];
-    const bool is_q = at < of_q.heads, is_v = at >= of_q.heads + of_k.heads;
+    is_q = at < of_q.heads;
+    is_v = at >= of_q.heads + of_k.heads;
+    second = Interleaved ? V : half;
+    column = piece * (Interleaved ? 2 * V : V);
     const uint32_t head = is_q ? at : is_v ? at - of_q.heads - of_k.heads : at - of_q.heads;
     const auto of_part = [&](auto q, auto k, auto v) { return is_q ? q : is_v ? v : k; };
     const auto offset = [&](const uint64_t *q, const uint64_t *k, const uint64_t *v) {
       return batch * of_part(q[0], k[0], v[0]) + head * of_part(q[1], k[1], v[1]) + token * of_part(q[2], k[2], v[2]) +
-             piece * inner;
+             column;
     };
-    const T *src = static_cast<const T *>(of_part(of_q.src, of_k.src, of_v.src)) +
-                   offset(of_q.src_strides, of_k.src_strides, of_v.src_strides);
-    T *dst = static_cast<T *>(of_part(of_q.dst, of_k.dst, of_v.dst)) +
-             offset(of_q.dst_strides, of_k.dst_strides, of_v.dst_strides);
-    const pack<T, V> p = load_pairs<V>(src), q = load_pairs<V>(src + second);
+    src = static_cast<const S *>(of_part(of_q.src, of_k.src, of_v.src)) +
+          offset(of_q.src_strides, of_k.src_strides, of_v.src_strides);
+    dst = static_cast<T *>(of_part(of_q.dst, of_k.dst, of_v.dst)) +
+          offset(of_q.dst_strides, of_k.dst_strides, of_v.dst_strides);
+    const uint64_t angle = static_cast<uint64_t>(token) * half + piece * V;
+    cos = static_cast<const T *>(call.cos) + batch * call.cos_stride + angle;
+    sin = static_cast<const T *>(call.sin) + batch * call.sin_stride + angle;
+  }
+  /* Stores the packs, rotated unless they are values. */
+  CRK_FN void store(const pack<T, V> &p, const pack<T, V> &q) const {
     pack<T, V> x = p, y = q;
     if (!is_v) {
-      const uint64_t angle = static_cast<uint64_t>(token) * half + piece * V;
-      const pack<T, V> c = load_pairs<V>(static_cast<const T *>(call.cos) + batch * call.cos_stride + angle),
-                       s = load_pairs<V>(static_cast<const T *>(call.sin) + batch * call.sin_stride + angle);
+      const pack<T, V> c = load_pairs<V>(cos), s = load_pairs<V>(sin);
       rotate_packs<V, Interleaved>(apart(p), apart(q), apart(c), apart(s), &x, &y);
     }
     store_pack(dst, x);
     store_pack(dst + second, y);
+  }
+};
+
+/* Queries, keys and values of a layer: rotates the first two, and copies the third. */
+template <int V, bool Interleaved, class T>
+CRK_FN void rope_qkv(const crk_rope_qkv_call_t &call, uint32_t threads) {
+  const elements e(call.numel, threads);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    const qkv_piece<V, Interleaved, T, T> piece(call, i);
+    piece.store(load_pairs<V>(piece.src), load_pairs<V>(piece.src + piece.second));
+  }
+}
+
+/* The same for rows of S, whose queries and keys first become their RMS norms, as S. A row's pieces are a power of two,
+ * at most 32, so that neighbouring lanes have them. Their squares are added as rms_scale (norm_rows.h) adds those of a
+ * row with a pack per lane: a lane has the packs of two lanes that are half of the row apart. */
+template <class S, class T>
+CRK_FN void norm_rope_qkv(const crk_norm_rope_qkv_call_t &call, uint32_t threads) {
+  constexpr int V = 16 / static_cast<int>(sizeof(S));
+  const crk_rope_qkv_call_t &rope = call.rope;
+  const uint32_t pieces = static_cast<uint32_t>(rope.pieces.size);
+  const uint64_t step = threads;
+  for (uint64_t first = static_cast<uint64_t>(block_index().x) * CRK_LAUNCHED_THREADS; first < rope.numel;
+       first += step) {
+    /* All lanes take part in the exchange; those beyond the last piece have it again. */
+    const uint64_t i = first + thread_index().x;
+    const qkv_piece<V, false, S, T> piece(rope, i < rope.numel ? i : rope.numel - 1);
+    pack<S, V> p = load_pairs<V>(piece.src), q = load_pairs<V>(piece.src + piece.second);
+    float squares[2] = {0.0f, 0.0f};
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      squares[0] = fma(convert<float>(p.v[j]), convert<float>(p.v[j]), squares[0]);
+      squares[1] = fma(convert<float>(q.v[j]), convert<float>(q.v[j]), squares[1]);
+    }
+    const float sum = lanes_reduce(squares[0] + squares[1], plus(), pieces);
+    if (!piece.is_v) {
+      const float scale = rsqrt(sum / static_cast<float>(2 * V * pieces) + call.eps);
+      const S *alpha = static_cast<const S *>(piece.is_q ? call.q_alpha : call.k_alpha) + piece.column;
+      const pack<S, V> a = load_pairs<V>(alpha), b = load_pairs<V>(alpha + piece.second);
+      CRK_UNROLL
+      for (int j = 0; j < V; j++) {
+        p.v[j] = convert<S>(product(convert<float>(p.v[j]) * scale, convert<float>(a.v[j])));
+        q.v[j] = convert<S>(product(convert<float>(q.v[j]) * scale, convert<float>(b.v[j])));
+      }
+    }
+    pack<T, V> x, y;
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      x.v[j] = convert<T>(p.v[j]);
+      y.v[j] = convert<T>(q.v[j]);
+    }
+    if (i < rope.numel) {
+      piece.store(x, y);
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 //! Rotary embeddings. The contract is in `include/candle_rocm/launchers/rope.h`.
-use crate::{Buffer, DType, Device, Layout, Result, RopeKind, Strided, sys};
+use crate::{Buffer, DType, Device, Layout, Result, RopeKind, Strided, View, sys};
 
 impl Device {
     /// Rotated queries and keys, and copied values, each from one layout to another: `crk_rope_qkv`.
@@ -11,6 +11,29 @@ impl Device {
         cos: Strided<'_>,
         sin: Strided<'_>,
     ) -> Result<()> {
+        let rows = self.rope_rows(rows)?;
+        let (cos_view, sin_view) = (self.view(cos.view)?, self.view(sin.view)?);
+        launch!(self.crk_rope_qkv(kind, dtype, rows.as_ptr(), cos.layout, cos_view, sin.layout, sin_view))
+    }
+
+    /// The same where queries and keys are RMS norms first, with factors and an epsilon: `crk_norm_rope_qkv`.
+    pub fn norm_rope_qkv(
+        &self,
+        (src_dtype, dtype): (DType, DType),
+        rows: [(Strided<'_>, Strided<'_>); 3],
+        ([q_alpha, k_alpha], eps): ([View<'_>; 2], f32),
+        cos: Strided<'_>,
+        sin: Strided<'_>,
+    ) -> Result<()> {
+        let rows = self.rope_rows(rows)?;
+        let (q_alpha, k_alpha) = (self.view(q_alpha)?, self.view(k_alpha)?);
+        let ((cos, cos_view), (sin, sin_view)) =
+            ((cos.layout, self.view(cos.view)?), (sin.layout, self.view(sin.view)?));
+        let list = rows.as_ptr();
+        launch!(self.crk_norm_rope_qkv(src_dtype, dtype, list, q_alpha, k_alpha, eps, cos, cos_view, sin, sin_view))
+    }
+
+    fn rope_rows(&self, [q, k, v]: [(Strided<'_>, Strided<'_>); 3]) -> Result<[sys::crk_rope_rows_t; 3]> {
         let row = |(src, dst): (Strided<'_>, Strided<'_>)| {
             Ok(sys::crk_rope_rows_t {
                 src_layout: src.layout,
@@ -19,10 +42,7 @@ impl Device {
                 dst: self.view(dst.view)?,
             })
         };
-        let [q, k, v] = rows;
-        let rows = [row(q)?, row(k)?, row(v)?];
-        let (cos_view, sin_view) = (self.view(cos.view)?, self.view(sin.view)?);
-        launch!(self.crk_rope_qkv(kind, dtype, rows.as_ptr(), cos.layout, cos_view, sin.layout, sin_view))
+        Ok([row(q)?, row(k)?, row(v)?])
     }
 
     /// Rotates each pair of a token by its angle: `crk_rope`.

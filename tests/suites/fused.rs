@@ -7,7 +7,7 @@
 use crate::support::cases::{Rng, Shape, random_dims, random_layout};
 use crate::support::number::{BF16, F16, F32, F64, I64, Type};
 use crate::support::product::{activations, blocks, formats};
-use crate::support::property::{Operand, Outcome, each_case};
+use crate::support::property::{Operand, Outcome, each_case, values};
 use crate::support::quantized::quant;
 use crate::support::{Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{BinaryOp, GateOp, Layout, Status, UnaryOp, graph_epoch, sys};
@@ -624,6 +624,99 @@ fn rope_qkv(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
+/// Norms of heads, casts and rotations together, beside crk_rms_norm, crk_cast and crk_rope. Strides are whole packs of 16
+/// bytes, in any order and with gaps.
+fn norm_rope_qkv(target: &Target, name: &str, (s, t): (Type, Type)) -> Outcome {
+    each_case(target, "fused", name, 32, |rng, index| {
+        let kind = sys::crk_rope_kind(0);
+        let (batch, tokens) = (1 + rng.below(2), [1, 1, 2, 5, 33][rng.below(5)]);
+        let d = (32 << (index % 5)) / s.bytes;
+        let dims = |heads: usize| [batch, heads, tokens, d];
+        let shape = |rng: &mut Rng, heads: usize| {
+            let dims = dims(heads);
+            let mut shape = Shape::contiguous(&dims);
+            let mut stride = d + rng.pick(&[0, 0, 16]);
+            for dim in rng.pick(&[[2, 1, 0], [1, 2, 0], [0, 1, 2]]) {
+                shape.strides[dim] = stride;
+                stride = stride * dims[dim] + rng.pick(&[0, 0, 16]);
+            }
+            shape.offset = rng.pick(&[0, 0, 16]);
+            shape
+        };
+        let random = |rng: &mut Rng, t: Type, shape: Shape| {
+            let data = values(rng, t, shape.reach());
+            Operand::aligned(target, t, shape, data)
+        };
+        let heads = [1 + rng.below(4), 1 + rng.below(2), 1 + rng.below(2)];
+        let sources = heads.map(|heads| {
+            let shape = shape(rng, heads);
+            random(rng, s, shape)
+        });
+        let results = heads.map(|heads| {
+            let shape = shape(rng, heads);
+            let data = vec![0xcd; shape.reach() * t.bytes];
+            Operand::aligned(target, t, shape, data)
+        });
+        let alphas = [0, 1].map(|_| random(rng, s, Shape::contiguous(&[d])));
+        let angles = [0, 1].map(|_| random(rng, t, Shape::contiguous(&[tokens + 2, d / 2])));
+        let (from, to) = (sources.each_ref().map(Operand::layout), results.each_ref().map(Operand::layout));
+        let rows = [0, 1, 2].map(|i| sys::crk_rope_rows_t {
+            src_layout: &from[i],
+            src: sources[i].memory.view().into(),
+            dst_layout: &to[i],
+            dst: results[i].memory.view(),
+        });
+        let (cos_l, sin_l, device) = (angles[0].layout(), angles[1].layout(), target.device.raw());
+        let (cos, sin) = (angles[0].memory.view().into(), angles[1].memory.view().into());
+        let [q_alpha, k_alpha] = alphas.each_ref().map(|alpha| sys::crk_const_view_t::from(alpha.memory.view()));
+        let (list, eps) = (rows.as_ptr(), 1e-5);
+        // SAFETY: live arguments; so below.
+        succeeded(unsafe {
+            sys::crk_norm_rope_qkv(device, s.dtype, t.dtype, list, q_alpha, k_alpha, eps, &cos_l, cos, &sin_l, sin)
+        })?;
+        for i in 0..3 {
+            let shape = Shape::contiguous(&dims(heads[i]));
+            let mut data = vec![0; shape.numel() * s.bytes];
+            for (at, bits) in sources[i].elements().into_iter().enumerate() {
+                s.put(&mut data, at, bits);
+            }
+            let flat = Operand::aligned(target, s, shape.clone(), data);
+            let empty = |t: Type| Operand::aligned(target, t, shape.clone(), vec![0; shape.numel() * t.bytes]);
+            let (normed, cast, rotated) = (empty(s), empty(t), empty(t));
+            let layout = flat.layout();
+            let from = |of: &Operand| sys::crk_const_view_t::from(of.memory.view());
+            unsafe {
+                let last = if i < 2 {
+                    let (alpha, to) = ([q_alpha, k_alpha][i], normed.memory.view());
+                    succeeded(sys::crk_rms_norm(device, s.dtype, &layout, from(&flat), alpha, to, eps))?;
+                    &normed
+                } else {
+                    &flat
+                };
+                succeeded(sys::crk_cast(device, s.dtype, t.dtype, &layout, from(last), cast.memory.view()))?;
+                let to = rotated.memory.view();
+                succeeded(sys::crk_rope(device, kind, t.dtype, &layout, from(&cast), &cos_l, cos, &sin_l, sin, to))?;
+            }
+            let expected = if i < 2 { rotated.memory.read()? } else { cast.memory.read()? };
+            let bytes = results[i].memory.read()?;
+            let mut untouched = bytes.clone();
+            for (at, place) in results[i].shape.indices().into_iter().enumerate() {
+                let (got, wanted) = (t.get(&bytes, place), t.get(&expected, at));
+                if got != wanted && !(t.is_nan(got) && t.is_nan(wanted)) {
+                    let (got, wanted) = (t.show(got), t.show(wanted));
+                    return Err(format!("part {i}, {:?}: element {at} is {got}, not {wanted}", results[i].shape));
+                }
+                untouched[place * t.bytes..][..t.bytes].fill(0xcd);
+            }
+            if untouched.iter().any(|byte| *byte != 0xcd) {
+                return Err(format!("part {i}, {:?}: an element between the rows was written", results[i].shape));
+            }
+            sources[i].unchanged()?;
+        }
+        unchanged(&[&angles[0], &angles[1], &alphas[0], &alphas[1]])
+    })
+}
+
 /// Experts, tokens and topk: one block and many, lists that one block sorts and longer ones.
 const ROUTES: &[(usize, usize, usize)] = &[
     (128, 1, 8),
@@ -926,6 +1019,35 @@ fn refused(target: &Target) -> Outcome {
         let (c, n) = (y.into(), y.into());
         let kind = sys::crk_rope_kind(0);
         try_one(where_, "rows is NULL", invalid, sys::crk_rope_qkv(device, kind, f32_, null, &table, c, &table, n))?;
+        let alphas = (part(y, 128, 32), part(y, 160, 32));
+        let norm_rope = |from, t, src: (&Layout, sys::crk_view_t), q_alpha: sys::crk_view_t, dst| {
+            let row = |src_layout, src: sys::crk_view_t, dst| sys::crk_rope_rows_t {
+                src_layout,
+                src: src.into(),
+                dst_layout: &rows,
+                dst,
+            };
+            let list = [
+                row(src.0, src.1, dst),
+                row(&rows, part(x, 256, 128), part(s, 0, 256)),
+                row(&rows, part(x, 384, 128), part(s, 512, 256)),
+            ];
+            let (c, n) = (part(y, 0, 32).into(), part(y, 32, 32).into());
+            let k_alpha = alphas.1.into();
+            let list = list.as_ptr();
+            sys::crk_norm_rope_qkv(device, from, t, list, q_alpha.into(), k_alpha, 1e-5, &table, c, &table, n)
+        };
+        let where_ = "crk_norm_rope_qkv";
+        let (f16_, bf16_, src) = (F16.dtype, BF16.dtype, (&rows, x));
+        succeeded(norm_rope(f32_, f32_, src, alphas.0, d))?;
+        try_one(where_, "f64", S::Unsupported, norm_rope(f64_, f64_, src, alphas.0, d))?;
+        try_one(where_, "from f16 to f32", S::Unsupported, norm_rope(f16_, f32_, src, alphas.0, d))?;
+        try_one(where_, "from bf16 to f16", S::Unsupported, norm_rope(bf16_, f16_, src, alphas.0, d))?;
+        try_one(where_, "rows of 16 bytes", S::Unsupported, norm_rope(f16_, f16_, src, alphas.0, d))?;
+        try_one(where_, "q_alpha", small, norm_rope(f32_, f32_, src, part(y, 128, 31), d))?;
+        try_one(where_, "multiple of 16", S::Unsupported, norm_rope(f32_, f32_, src, part(y, 132, 32), d))?;
+        try_one(where_, "not of 16", S::Unsupported, norm_rope(f32_, f32_, src, alphas.0, part(d, 8, 256)))?;
+        try_one(where_, "rows[0].dst overlaps q_alpha", invalid, norm_rope(f32_, f32_, src, part(d, 0, 32), d))?;
         // Nothing to do: unused arguments are not checked.
         succeeded(sys::crk_moe_route(device, 8, 0, 2, true, NONE.into(), NONE, NONE, NONE, NONE))?;
         succeeded(sys::crk_quantize_columns(device, f32_, 0, 32, NONE.into(), NONE))?;
@@ -965,6 +1087,10 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         }
         for t in FLOATS {
             add(format!("rope_qkv_{}", t.name), Box::new(move |target, name| rope_qkv(target, name, t)));
+        }
+        for (s, t) in [(F32, F32), (F32, F16), (F32, BF16), (F16, F16), (BF16, BF16)] {
+            let body = move |target: &'static Target, name: &str| norm_rope_qkv(target, name, (s, t));
+            add(format!("norm_rope_qkv_{}_{}", s.name, t.name), Box::new(body));
         }
         for t in ACTIVATIONS {
             add(format!("columns_{}", t.name), Box::new(move |target, name| shared_columns(target, name, t)));

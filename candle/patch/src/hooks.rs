@@ -376,6 +376,22 @@ impl ConcatKvCache {
         Ok((q, k, v))
     }
 
+    /// The same of queries and keys whose heads are normalised first: `fused::norm_rope_grow`.
+    pub fn append_normed(
+        &mut self,
+        qkv: [&Tensor; 3],
+        norms: [crate::fused::HeadNorm<'_>; 2],
+        angles: [&Tensor; 2],
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        if self.dim != 2 {
+            candle::bail!(\"append_normed: the cache grows along dim {}, not 2\", self.dim)
+        }
+        let kept = self.k.as_ref().zip(self.v.as_ref());
+        let [q, k, v] = crate::fused::norm_rope_grow(qkv, norms, angles, kept)?;
+        (self.k, self.v) = (Some(k.detach()), Some(v.detach()));
+        Ok((q, k, v))
+    }
+
 ";
 
 const NORM_SUM: &str = "
@@ -383,6 +399,11 @@ impl RmsNorm {
     /// `x + residual`, and the norm of that sum.
     pub fn forward_sum(&self, x: &Tensor, residual: &Tensor) -> Result<(Tensor, Tensor)> {
         crate::fused::add_rms_norm(x, residual, &self.0.weight, self.0.eps)
+    }
+
+    /// As the norm of each head of queries or keys.
+    pub fn of_heads(&self) -> crate::fused::HeadNorm<'_> {
+        crate::fused::HeadNorm { weight: &self.0.weight, eps: self.0.eps }
     }
 
 ";

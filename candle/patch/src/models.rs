@@ -25,6 +25,7 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/qwen3.rs", 1, ROPE_ANGLES.0, ROPE_ANGLES.1).or(&[0]),
     text("src/models/quantized_qwen3.rs", 1, ROPE_ANGLES_PUB.0, ROPE_ANGLES_PUB.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QWEN3_MOE_ROPE.0, QWEN3_MOE_ROPE.1).or(&[0]),
+    text("src/models/quantized_qwen3_moe.rs", 1, QWEN3_MOE_ROPE_END.0, QWEN3_MOE_ROPE_END.1).or(&[0]),
     // Caches of keys and values grow in place.
     text("src/models/", SOME, "Tensor::cat(&[prev_k, ", "candle_nn::fused::grow(&[prev_k, "),
     text("src/models/", SOME, "Tensor::cat(&[prev_v, ", "candle_nn::fused::grow(&[prev_v, "),
@@ -121,18 +122,21 @@ const QWEN3_ATTENTION: Change = (
 );
 
 const QUANTIZED_QWEN3_ATTENTION: Change = (
+    "        // Per-head Q/K norms (must stay as tensor ops)\n",
     "\
-            let (k, v) = self.kv_cache.as_mut().unwrap().append(&k, &v)?;
+        if candle_nn::fused::has_attention(&q) {
+            let [cos, sin] = self.rotary_emb.angles(offset, l)?;
+            let (cos, sin) = (cos.to_dtype(q.dtype())?, sin.to_dtype(q.dtype())?);
+            let norms = [self.q_norm.of_heads(), self.k_norm.of_heads()];
+            let cache = self.kv_cache.as_mut().unwrap();
+            let (q, k, v) = cache.append_normed([&q, &k, &v], norms, [&cos, &sin])?;
+            let scale = 1.0 / (self.head_dim as f64).sqrt();
+            let ctx = candle_nn::fused::attention(&q, &k, &v, attn_mask.is_some(), scale)?;
+            let ctx = ctx.transpose(1, 2)?.reshape((b, l, self.hidden_size))?;
+            return self.o_proj.forward(&ctx);
+        }
 
-",
-    "\
-            let (k, v) = self.kv_cache.as_mut().unwrap().append(&k, &v)?;
-
-            if candle_nn::fused::has_attention(&q) {
-                let scale = 1.0 / (self.head_dim as f64).sqrt();
-                let ctx = candle_nn::fused::attention(&q, &k, &v, attn_mask.is_some(), scale)?;
-                return self.o_proj.forward(&ctx.transpose(1, 2)?.reshape((b, l, self.hidden_size))?);
-            }
+        // Per-head Q/K norms (must stay as tensor ops)
 ",
 );
 
@@ -306,6 +310,11 @@ impl RmsNorm {
         }
     }
 
+    /// As the norm of each head of queries or keys.
+    pub fn of_heads(&self) -> candle_nn::fused::HeadNorm<'_> {
+        candle_nn::fused::HeadNorm { weight: &self.weight, eps: self.eps }
+    }
+
     /// `x + residual`, and the norm of that sum.
     pub fn forward_sum(&self, x: &Tensor, residual: &Tensor) -> Result<(Tensor, Tensor)> {
         let _enter = self.span.enter();
@@ -319,6 +328,11 @@ const NORM_NEW: Change = (
     "impl RmsNorm {\n",
     "\
 impl RmsNorm {
+    /// As the norm of each head of queries or keys.
+    pub fn of_heads(&self) -> candle_nn::fused::HeadNorm<'_> {
+        self.inner.of_heads()
+    }
+
     /// `x + residual`, and the norm of that sum.
     pub fn forward_sum(&self, x: &Tensor, residual: &Tensor) -> Result<(Tensor, Tensor)> {
         let _enter = self.span.enter();
@@ -575,6 +589,15 @@ const LLAMA_ROPE_END: Change = (
 
 const QWEN3_ROPE: Change = (
     "\
+        // 3. Per-head RMSNorm
+        let q_flat = q.flatten(0, 2)?;
+        let k_flat = k.flatten(0, 2)?;
+        let q_flat = self.q_norm.forward(&q_flat)?;
+        let k_flat = self.k_norm.forward(&k_flat)?;
+        let q = q_flat.reshape((b, self.num_heads, l, self.head_dim))?;
+        let k = k_flat.reshape((b, self.num_kv_heads, l, self.head_dim))?;
+
+        // 4. RoPE
         let (q, k) = self.rotary_emb.apply(&q, &k, offset)?;
 
         // 5. Accumulate KV cache
@@ -583,8 +606,18 @@ const QWEN3_ROPE: Change = (
     "\
         let (q, k, v) = if q.device().is_rocm() {
             let [cos, sin] = self.rotary_emb.angles(offset, l)?;
-            self.kv_cache.append_rotated([&q, &k, &v], [&cos, &sin])?
+            let norms = [self.q_norm.of_heads(), self.k_norm.of_heads()];
+            self.kv_cache.append_normed([&q, &k, &v], norms, [&cos, &sin])?
         } else {
+            // 3. Per-head RMSNorm
+            let q_flat = q.flatten(0, 2)?;
+            let k_flat = k.flatten(0, 2)?;
+            let q_flat = self.q_norm.forward(&q_flat)?;
+            let k_flat = self.k_norm.forward(&k_flat)?;
+            let q = q_flat.reshape((b, self.num_heads, l, self.head_dim))?;
+            let k = k_flat.reshape((b, self.num_kv_heads, l, self.head_dim))?;
+
+            // 4. RoPE
             let (q, k) = self.rotary_emb.apply(&q, &k, offset)?;
 
             // 5. Accumulate KV cache
@@ -596,19 +629,50 @@ const QWEN3_ROPE: Change = (
 
 const QWEN3_MOE_ROPE: Change = (
     "\
+            .transpose(1, 2)?
+            .contiguous()?;
+        let k = k
+            .reshape((1, seq_len, self.n_kv_head, self.head_dim))?
+            .transpose(1, 2)?
+            .contiguous()?;
+        let v = v
+            .reshape((1, seq_len, self.n_kv_head, self.head_dim))?
+            .transpose(1, 2)?
+            .contiguous()?;
+
+        let (q, k) = if let (Some(q_norm), Some(k_norm)) = (&self.q_norm, &self.k_norm) {
+",
+    "\
+            .transpose(1, 2)?;
+        let k = k
+            .reshape((1, seq_len, self.n_kv_head, self.head_dim))?
+            .transpose(1, 2)?;
+        let v = v
+            .reshape((1, seq_len, self.n_kv_head, self.head_dim))?
+            .transpose(1, 2)?;
+
+        let norms = self.q_norm.as_ref().zip(self.k_norm.as_ref()).filter(|_| q.device().is_rocm());
+        let (q, k, v) = if let Some((q_norm, k_norm)) = norms {
+            let [cos, sin] = self.rotary_emb.angles(input_pos, seq_len)?;
+            let norms = [q_norm.of_heads(), k_norm.of_heads()];
+            self.kv_cache.append_normed([&q, &k, &v], norms, [&cos, &sin])?
+        } else {
+        let (q, k, v) = (q.contiguous()?, k.contiguous()?, v.contiguous()?);
+        let (q, k) = if let (Some(q_norm), Some(k_norm)) = (&self.q_norm, &self.k_norm) {
+",
+);
+
+const QWEN3_MOE_ROPE_END: Change = (
+    "\
         let (q, k) = self.rotary_emb.apply(&q, &k, input_pos)?;
 
         let (k, v) = self.kv_cache.append(&k, &v)?;
 ",
     "\
-        let (q, k, v) = if q.device().is_rocm() {
-            let [cos, sin] = self.rotary_emb.angles(input_pos, seq_len)?;
-            self.kv_cache.append_rotated([&q, &k, &v], [&cos, &sin])?
-        } else {
-            let (q, k) = self.rotary_emb.apply(&q, &k, input_pos)?;
+        let (q, k) = self.rotary_emb.apply(&q, &k, input_pos)?;
 
-            let (k, v) = self.kv_cache.append(&k, &v)?;
-            (q, k, v)
+        let (k, v) = self.kv_cache.append(&k, &v)?;
+        (q, k, v)
         };
 ",
 );

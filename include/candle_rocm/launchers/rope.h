@@ -61,6 +61,19 @@ CRK_API crk_status_t crk_rope_qkv(crk_device_t self, crk_rope_kind_t kind, crk_d
                                   const crk_rope_rows_t rows[3], const crk_layout_t *cos_layout, crk_const_view_t cos,
                                   const crk_layout_t *sin_layout, crk_const_view_t sin);
 
+/* crk_rope_qkv where each head is normalised first: queries and keys become their RMS norms, as by crk_rms_norm with
+ * q_alpha or k_alpha (d factors) and eps. Then all three are cast from `src_dtype` to `dtype`. Each src and alpha has
+ * src_dtype; each dst, cos and sin has dtype. The results have the bits of the separate launches. src_dtype is F32 and
+ * dtype F32, F16 or BF16; or both are F16, or both BF16. kind is ROPE.
+ *
+ * One launch without scratch memory. A row of a src is 32, 64, 128, 256 or 512 bytes. Addresses and strides are
+ * multiples of 16 bytes, those of F16 or BF16 beside a src of F32 of 8 bytes. Other rows and dtypes are
+ * CRK_UNSUPPORTED. Fails otherwise as crk_rope_qkv does. */
+CRK_API crk_status_t crk_norm_rope_qkv(crk_device_t self, crk_dtype_t src_dtype, crk_dtype_t dtype,
+                                       const crk_rope_rows_t rows[3], crk_const_view_t q_alpha,
+                                       crk_const_view_t k_alpha, float eps, const crk_layout_t *cos_layout,
+                                       crk_const_view_t cos, const crk_layout_t *sin_layout, crk_const_view_t sin);
+
 #ifdef __cplusplus
 }
 #endif
