@@ -55,6 +55,18 @@ CRK_MATRIX_BLOCKS(CRK_MOE_VECS)
   CRK_MOE_TILES(CRK_MOE_BLOCKS_TILE, moe_tiles_##type##_bf16, block_weights_##type<crk::bf16>, crk::bf16, float)
 CRK_MOE_NUMBERS(f16, crk::f16)
 CRK_MOE_NUMBERS(bf16, crk::bf16)
+/* Of quantized weights that moe_numbers has made numbers of. */
+#define CRK_MOE_NUMBERS_TO_F32(suffix, T) \
+  CRK_MOE_TILES(CRK_MOE_NUMBERS_TILE, moe_tiles_##suffix##_f32, crk::number_weights<T>, T, float)
+CRK_MOE_NUMBERS_TO_F32(f16, crk::f16)
+CRK_MOE_NUMBERS_TO_F32(bf16, crk::bf16)
+#define CRK_MOE_NUMBERS_OF(type, suffix, T)                                                                   \
+  CRK_ELEMENTWISE(moe_numbers_##type##_##suffix, CRK_MOE_NUMBERS_THREADS,                                     \
+                  (const crk::block_##type *weights, T *dst, uint64_t count, uint32_t threads)) {             \
+    crk::moe_numbers(weights, dst, count, threads);                                                           \
+  }
+#define CRK_MOE_NUMBERS_OF_BLOCKS(type) CRK_MOE_NUMBERS_OF(type, f16, crk::f16) CRK_MOE_NUMBERS_OF(type, bf16, crk::bf16)
+CRK_MATRIX_BLOCKS(CRK_MOE_NUMBERS_OF_BLOCKS)
 CRK_MATRIX_BLOCKS(CRK_MOE_BLOCKS)
 
 /* ---- The order of tokens ---- */

@@ -1,4 +1,4 @@
-// include/ fnv1a 6bd54c9125572d25e2864d6490e88901
+// include/ fnv1a 8a2e703c822cf52eb14cf53263f320c5
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2765,8 +2765,10 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The product in floating point, for many tokens per expert. The weights become numbers of `dtype`, F16 or BF16, which
- is also the dtype of x; dst is f32. One launch, no scratch memory. Every format except q8_K; k is a multiple of the
- format's block.
+ is also the dtype of x; dst is f32. Every format except q8_K; k is a multiple of the format's block.
+
+ AMD GPUs: one launch without scratch memory. Other devices make numbers of the weights first, from 4 tokens per
+ expert on average: two launches for each 256 MiB of numbers, which are scratch memory.
 
  The numbers are those of Candle's kernel. For q2_K to q6_K they are computed in f16, and every step rounds. The steps
  are d times the group's scale, dmin times its minimum, and then scale times code minus minimum, fused. q3_K and q6_K

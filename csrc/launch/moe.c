@@ -26,7 +26,7 @@ enum {
 };
 _Static_assert((int)CRK_QUANT_COUNT *(int)VEC_KERNELS == CRK_SLOTS_OF(MOE_VEC) &&
                    (int)CRK_QUANT_COUNT * (int)TILE_TYPES * (int)TILE_KERNELS == CRK_SLOTS_OF(MOE_TILES_QUANTIZED) &&
-                   (int)TILE_TYPES * (int)TILE_KERNELS == CRK_SLOTS_OF(MOE_TILES),
+                   2 * (int)TILE_TYPES * (int)TILE_KERNELS == CRK_SLOTS_OF(MOE_TILES),
                "as the list of slots counts");
 
 /* ---- checks */
@@ -291,15 +291,21 @@ static crk_status_t launch_moe_vec(crk_device_t self, const mixture_t *m, crk_fa
   return status != CRK_OK ? status : freed;
 }
 
-/* Launches the kernel of tile `choice`. A block looks for runs in a slot of 8 positions; in a slot of one where there
- * would be few blocks. */
+/* The experts of a launch, and their weights. */
+typedef struct expert_range {
+  size_t first, count;
+  const void *weights; /* of the first of them */
+} expert_range_t;
+
+/* Launches the kernel of tile `choice` for some experts. A block looks for runs in a slot of 8 positions; in a slot of
+ * one where there would be few blocks. */
 static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_fault_op_t op, crk_function_t function,
-                                     uint32_t choice) {
+                                     uint32_t choice, const expert_range_t *experts) {
   const uint64_t across = crk_priv_ceil_div(m->rows, tiles[choice].rows);
   const uint32_t threads = function->signature.max_threads;
   const argument_t *a = m->arguments;
   crk_moe_tiles_t call = {
-      .weights = a[WEIGHTS].view.ptr,
+      .weights = experts->weights,
       .x = a[X].view.ptr,
       .dst = m->dst_ptr,
       .tokens = a[TOKENS].view.ptr,
@@ -308,6 +314,8 @@ static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_
       .slot = across * m->tokens <= (uint64_t)16 * crk_priv_units(self) ? 1 : 8,
       .way = m->k <= CRK_MATMUL_MOST_STRIDE ? CRK_MATMUL_ALONG_K : CRK_MATMUL_ANY,
       .by_vectors = m->rows % 8 == 0 && (uintptr_t)m->dst_ptr % 16 == 0,
+      .first_expert = (uint32_t)experts->first,
+      .expert_count = (uint32_t)experts->count,
   };
   crk_dim3_t grid;
   CRK_TRY(mixture_grid(self, m, across, crk_priv_ceil_div(m->tokens, call.slot), threads, &grid));
@@ -315,6 +323,53 @@ static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_
   const void *args[] = {&call};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1},
                                 self->driver->backend == CRK_BACKEND_CUDA ? tiles[choice].cuda_bytes : 0, args);
+}
+
+/* A tile of quantized weights makes numbers of them for one run of tokens, and waits for each step's blocks. From
+ * NUMBERS_LEAST tokens per expert on, NVIDIA GPUs and the CPU make numbers of all weights first, at most NUMBERS_BYTES
+ * of them at a time; AMD GPUs do not, which was not measured. On an H200, 512 tokens with 8 of 128 experts (q4_K, 768 x 2048) took 732 us by tiles of blocks. */
+enum { NUMBERS_LEAST = 4, NUMBERS_BYTES = 256 << 20 };
+
+static bool is_for_numbers(crk_device_t self, const mixture_t *m) {
+  return self->driver->backend != CRK_BACKEND_HIP && m->k != 0 && m->tokens / NUMBERS_LEAST >= m->experts &&
+         m->rows <= NUMBERS_BYTES / 2 / m->k;
+}
+
+static crk_status_t make_numbers(crk_device_t self, const mixture_t *m, uint32_t type, const void *weights,
+                                 uint64_t count, void *dst) {
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_NUMBERS + m->info->index * TILE_TYPES + type, CRK_MODULE_MOE, &function,
+                         "moe_numbers_%s_%s", m->info->name, crk_dtype_name(m->dtype)));
+  const uint32_t blocks =
+      crk_priv_grid_blocks(self, crk_priv_ceil_div(count, (uint64_t)CRK_MOE_NUMBERS_THREADS * CRK_MOE_NUMBERS),
+                           CRK_MOE_NUMBERS_THREADS);
+  const uint32_t threads = blocks * CRK_MOE_NUMBERS_THREADS;
+  const void *args[] = {&weights, &dst, &count, &threads};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1},
+                                (crk_dim3_t){CRK_MOE_NUMBERS_THREADS, 1, 1}, 0, args);
+}
+
+/* Makes numbers of some experts' weights and multiplies, then of the next ones. `numbers` has room for `at_once`
+ * experts. */
+static crk_status_t launch_moe_numbers(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint32_t type,
+                                       void *numbers, size_t at_once) {
+  const uint32_t choice = choose_by_average_tokens(m, tile_tokens, TILE_KERNELS);
+  const uint64_t each = (uint64_t)m->rows * m->k;
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_TILES + (TILE_TYPES + type) * TILE_KERNELS + choice, CRK_MODULE_MOE,
+                         &function, "moe_tiles_%s_f32_%u", crk_dtype_name(m->dtype), (unsigned)tile_tokens[choice]));
+  for (size_t first = 0; first < m->experts; first += at_once) {
+    const expert_range_t range = {first, crk_priv_least(at_once, m->experts - first), numbers};
+    const void *from =
+        (const char *)m->arguments[WEIGHTS].view.ptr + first * each / m->info->elements * m->info->bytes;
+    CRK_TRY(make_numbers(self, m, type, from, range.count * each, numbers));
+    CRK_TRY(launch_moe_tiles(self, m, op, function, choice, &range));
+  }
+  return CRK_OK;
+}
+
+static expert_range_t all_experts(const mixture_t *m) {
+  return (expert_range_t){0, m->experts, m->arguments[WEIGHTS].view.ptr};
 }
 
 /* ---- the products */
@@ -463,12 +518,24 @@ crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtyp
   if (m.dst.bytes == 0) {
     return CRK_OK;
   }
+  if (is_for_numbers(self, &m)) {
+    const size_t most = NUMBERS_BYTES / 2 / (rows * k);
+    const size_t at_once = crk_priv_ceil_div(experts, crk_priv_ceil_div(experts, most));
+    void *numbers;
+    if (crk_alloc(self, at_once * rows * k * 2, &numbers) == CRK_OK) {
+      const crk_status_t status =
+          launch_moe_numbers(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, type, numbers, at_once);
+      const crk_status_t freed = crk_free(self, numbers);
+      return status != CRK_OK ? status : freed;
+    }
+  }
   const uint32_t choice = choose_by_average_tokens(&m, tile_tokens, TILE_KERNELS);
+  const expert_range_t all = all_experts(&m);
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(
       self, CRK_SLOT_MOE_TILES_QUANTIZED + (m.info->index * TILE_TYPES + type) * TILE_KERNELS + choice, CRK_MODULE_MOE,
       &function, "moe_tiles_%s_%s_%u", m.info->name, crk_dtype_name(dtype), (unsigned)tile_tokens[choice]));
-  return launch_moe_tiles(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, function, choice);
+  return launch_moe_tiles(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, function, choice, &all);
 }
 
 static crk_status_t count_experts(crk_device_t self, const mixture_t *m, crk_view_t counts, crk_view_t offsets) {
@@ -513,10 +580,11 @@ crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, 
     return CRK_OK;
   }
   const uint32_t choice = choose_by_average_tokens(&m, tile_tokens, TILE_KERNELS);
+  const expert_range_t all = all_experts(&m);
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_TILES + type * TILE_KERNELS + choice, CRK_MODULE_MOE, &function,
                          "moe_tiles_%s_%u", crk_dtype_name(dtype), (unsigned)tile_tokens[choice]));
-  return launch_moe_tiles(self, &m, CRK_FAULT_MOE_GEMM, function, choice);
+  return launch_moe_tiles(self, &m, CRK_FAULT_MOE_GEMM, function, choice, &all);
 }
 
 crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,

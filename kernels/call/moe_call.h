@@ -68,8 +68,12 @@ typedef struct crk_moe_tiles {
   uint32_t slot; /* positions in which a block looks for runs; it computes those that begin there */
   uint32_t way; /* how weights that are numbers lie in memory: CRK_MATMUL_ALONG_K or _ANY */
   uint32_t by_vectors; /* 1: rows of dst can be written in packs of 8 */
+  uint32_t first_expert, expert_count; /* only these experts' tokens; `weights` begins with the first of them */
   uint32_t unused; /* padding */
 } crk_moe_tiles_t;
+
+/* Threads per block that makes numbers of quantized weights for moe_tile.h, and weights of a thread. */
+enum { CRK_MOE_NUMBERS_THREADS = 256, CRK_MOE_NUMBERS = 8 };
 
 /* Threads per block that routes tokens. One block sorts up to as many results. */
 enum { CRK_MOE_ROUTE_THREADS = 256 };

@@ -126,6 +126,17 @@ CRK_FN pack<T, 8> numbers_of(const B *first, uint32_t at, uint32_t i) {
   }
 }
 
+/* Makes numbers of T of `count` weights, a multiple of CRK_MOE_NUMBERS, for the tiles of weights that are numbers. */
+template <class B, class T>
+CRK_FN void moe_numbers(const B *weights, T *dst, uint64_t count, uint32_t threads) {
+  constexpr uint32_t block = block_elements<B>;
+  const elements e(count / CRK_MOE_NUMBERS, threads);
+  for (uint64_t n = e.first; n < e.end; n += e.step) {
+    const uint64_t i = n * CRK_MOE_NUMBERS;
+    store_pack(dst + i, numbers_of<B, T>(weights + i / block, 0, static_cast<uint32_t>(i % block)));
+  }
+}
+
 /* Copies `Rows` rows of quantized weights as numbers of T. Rows are `row_blocks` blocks apart. Rows beyond `rows`
  * repeat the last one. */
 template <class B, class T, int Rows, int Depth, int Threads>

@@ -19,7 +19,8 @@ struct number_weights {
   CRK_FN static copy<S> rows_of(const crk_moe_tiles_t &call, uint32_t expert, uint32_t row) {
     const crk_moe_t &shape = call.shape;
     const T *const from =
-        static_cast<const T *>(call.weights) + (static_cast<uint64_t>(expert) * shape.rows + row) * shape.k;
+        static_cast<const T *>(call.weights) +
+                          (static_cast<uint64_t>(expert - call.first_expert) * shape.rows + row) * shape.k;
     const crk_matmul_operand_t operand = {shape.rows, shape.k, 1, call.way,
                                           reinterpret_cast<uintptr_t>(call.weights) % 16 == 0};
     return copy<S>(from, operand, rows_left(shape.rows, row, S::Columns));
@@ -36,7 +37,8 @@ struct block_weights {
     const crk_moe_t &shape = call.shape;
     const uint32_t blocks = shape.k / block_elements<B>;
     const B *const from =
-        static_cast<const B *>(call.weights) + (static_cast<uint64_t>(expert) * shape.rows + row) * blocks;
+        static_cast<const B *>(call.weights) +
+                          (static_cast<uint64_t>(expert - call.first_expert) * shape.rows + row) * blocks;
     return copy<S>(from, rows_left(shape.rows, row, S::Columns), blocks);
   }
 };
@@ -105,7 +107,7 @@ CRK_FN void moe_tiles(const crk_moe_tiles_t &call) {
     CRK_NO_UNROLL
     for (uint32_t at = first; at < first + call.slot && at < call.shape.positions; at++) {
       const run run = run_at<Tokens>(routes_of(call), call.shape, at, call.fault, teller);
-      if (run.count != 0) {
+      if (run.count != 0 && run.expert - call.first_expert < call.expert_count) {
         moe_tile<S, Weights, T, U>(call, run, at, room);
         barrier(); /* the next run's first step takes the place of this one's last */
       }

@@ -60,8 +60,10 @@ CRK_API crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_
                                        crk_const_view_t expert_ids, crk_view_t dst, crk_view_t blocks);
 
 /* The product in floating point, for many tokens per expert. The weights become numbers of `dtype`, F16 or BF16, which
- * is also the dtype of x; dst is f32. One launch, no scratch memory. Every format except q8_K; k is a multiple of the
- * format's block.
+ * is also the dtype of x; dst is f32. Every format except q8_K; k is a multiple of the format's block.
+ *
+ * AMD GPUs: one launch without scratch memory. Other devices make numbers of the weights first, from 4 tokens per
+ * expert on average: two launches for each 256 MiB of numbers, which are scratch memory.
  *
  * The numbers are those of Candle's kernel. For q2_K to q6_K they are computed in f16, and every step rounds. The steps
  * are d times the group's scale, dmin times its minimum, and then scale times code minus minimum, fused. q3_K and q6_K
