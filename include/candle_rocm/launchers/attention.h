@@ -89,6 +89,11 @@ static inline crk_attention_t crk_attention_defaults(void) {
  *
  *   2^-23 * d * |scale| * the sum of |q[i] * k[j]| + 2^-20 * softcap + 2^-21 * (|mask[i][j]| + |slope * (place - j)|)
  *
+ * In f16, a key whose e^(score - maximum) is below 2^-20 may add an error of 2^-30 * |v[j]|, because smaller halves
+ * have fewer bits. gfx90a's matrix cores take an f16 below 2^-14 for 0. There, such a key may add 2^-20 * |v[j]|, and a
+ * q, k or v below 2^-14 may count as 0. In every dtype, an e^(score - maximum) below 2^-126 may count as 0, and so may
+ * a bf16 below 2^-126.
+ *
  * lse has the largest error of its scores, plus 2^-20, 2^-22 * |lse| and 2^-28 * keys. The order of a sum depends on
  * the sizes and the device, and is the same in each call. NaN propagates. A hidden key may be NaN. Its weight is 0, so
  * its value must be finite.

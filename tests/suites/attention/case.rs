@@ -2,7 +2,7 @@
 use super::exact::{self, Numbers, Row, admits, is_in_window};
 use super::plan::{self, Filling, Plan, Way};
 use crate::support::cases::{Rng, Shape};
-use crate::support::number::{F32, I32, Type, U8, U32};
+use crate::support::number::{F16, F32, I32, Type, U8, U32};
 use crate::support::property::{Operand, Outcome};
 use crate::support::{Target, succeeded};
 use candle_rocm_sys::{Device, Layout, sys};
@@ -56,6 +56,8 @@ pub struct Case {
     prefixes: Option<Tensor>,
     ranges: Vec<Vec<(i64, i64)>>,
     lse: Option<Operand>,
+    /// Whether the device may take a subnormal f16 for 0.
+    flushes: bool,
     /// The most queries and keys that the call names.
     pub most: (usize, usize),
 }
@@ -91,6 +93,30 @@ fn fill(rng: &mut Rng, t: Type, shape: &Shape, reach: f64, special: bool) -> Vec
     data
 }
 
+/// Fills q, k or v for `Filling::Faint`: the scores are the first columns of the keys, and that of key `top` is 0.
+fn make_faint(rng: &mut Rng, t: Type, shape: &Shape, data: &mut [u8], top: usize, of: Faint) {
+    let (tokens, columns) = (shape.dims[2], shape.dims[3].max(1));
+    for (row, indices) in shape.indices().chunks(columns).enumerate() {
+        let is_top = row % tokens == top;
+        for (column, &at) in indices.iter().enumerate() {
+            let value = match of {
+                Faint::Query if column == 0 => 1.0,
+                Faint::Key(depth) if column == 0 && !is_top => -depth - rng.unit() * 4.0,
+                Faint::Value if !is_top => (rng.unit() * 2.0 - 1.0) * 60_000.0,
+                _ => 0.0,
+            };
+            t.put(data, at, t.round_bits(value));
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Faint {
+    Query,
+    Key(f64),
+    Value,
+}
+
 impl Case {
     pub fn new(target: &Target, rng: &mut Rng, plan: Plan) -> Case {
         let (heads, sequences, t) = (plan.heads(), plan.lengths.len(), plan.t);
@@ -110,14 +136,21 @@ impl Case {
         };
         let special = plan.filling == Filling::Special;
         let spread = rng.pick(&[1.0, 2.0, 2.0, 8.0]);
-        let mut source = |dims: [usize; 2], heads, columns, reach, special| {
+        let (top, depth) = match plan.filling {
+            Filling::Faint => (rng.below(most_keys.max(1)), rng.pick(&[13.0, 15.0, 17.0])),
+            _ => (0, 0.0),
+        };
+        let mut source = |dims: [usize; 2], heads, columns, reach, special, faint| {
             let shape = plan::tensor(rng, [dims[0], heads, dims[1], columns], true);
-            let data = fill(rng, t, &shape, reach, special);
+            let mut data = fill(rng, t, &shape, reach, special);
+            if plan.filling == Filling::Faint {
+                make_faint(rng, t, &shape, &mut data, top, faint);
+            }
             Tensor::new(target, rng, t, shape, data)
         };
-        let q = source(q_dims, heads, plan.d, spread, special);
-        let k = source(k_dims, plan.kv_heads, plan.d, 1.0, special);
-        let v = source(k_dims, plan.kv_heads, plan.dv, 1.0, special && plan.hides_nothing());
+        let q = source(q_dims, heads, plan.d, spread, special, Faint::Query);
+        let k = source(k_dims, plan.kv_heads, plan.d, 1.0, special, Faint::Key(depth));
+        let v = source(k_dims, plan.kv_heads, plan.dv, 1.0, special && plan.hides_nothing(), Faint::Value);
         let dst_shape = plan::tensor(rng, [q_dims[0], heads, q_dims[1], plan.dv], false);
         let data = vec![UNTOUCHED; dst_shape.reach() * t.bytes];
         let dst = Tensor::new(target, rng, t, dst_shape, data);
@@ -185,7 +218,9 @@ impl Case {
             Tensor::new(target, rng, I32, shape, data)
         });
         let most = (most_queries, most_keys);
-        let mut case = Case { plan, q, k, v, dst, slopes, mask, starts, block_table, prefixes, ranges, lse, most };
+        let flushes = t == F16 && target.device.info().is_ok_and(|info| info.architecture() == "gfx90a");
+        let mut case =
+            Case { plan, q, k, v, dst, slopes, mask, starts, block_table, prefixes, ranges, lse, flushes, most };
         if rng.one_in(2) {
             case.spoil_hidden_keys(target, rng);
         }
@@ -437,6 +472,10 @@ impl Numbers for Case {
 
     fn has_equal_values(&self) -> bool {
         self.v.operand.shape.strides[2] == 0
+    }
+
+    fn flushes(&self) -> bool {
+        self.flushes
     }
 
     fn slope(&self, sequence: usize, head: usize) -> f64 {

@@ -13,6 +13,10 @@ pub trait Numbers {
     fn has_equal_values(&self) -> bool {
         false
     }
+    /// Whether the device may take a subnormal f16 for 0: the matrix cores of gfx90a do.
+    fn flushes(&self) -> bool {
+        false
+    }
     fn slope(&self, sequence: usize, head: usize) -> f64;
     /// Ranges of keys, [begin, end).
     fn prefixes(&self, sequence: usize) -> &[(i64, i64)];
@@ -43,6 +47,18 @@ fn weight_error(t: Type) -> f64 {
         F16 => 2f64.powi(-11),
         BF16 => 2f64.powi(-8),
         _ => 2f64.powi(-20),
+    }
+}
+
+/// The smallest normal f16.
+const LEAST_NORMAL: f32 = 1.0 / (1 << 14) as f32;
+
+/// What the weight of a faint key may lose in f16, as a part of the largest weight. That one is 2^6 or more, and halves
+/// below 2^-14 are multiples of 2^-24, or 0 if they are flushed.
+fn faint_error(t: Type, flushes: bool) -> f64 {
+    match t {
+        F16 => 2f64.powi(if flushes { -20 } else { -30 }),
+        _ => 0.0,
     }
 }
 
@@ -84,6 +100,11 @@ fn scores(plan: &Plan, numbers: &impl Numbers, sequence: usize, head: usize, que
         let scale = f64::from(plan.scale);
         let mut score = scale * sum;
         let mut error = plan.d as f64 * 2f64.powi(-23) * scale.abs() * size;
+        if numbers.flushes() {
+            let subnormal = |(a, b): &(&f32, &f32)| a.abs() < LEAST_NORMAL || b.abs() < LEAST_NORMAL;
+            let flushed = x.iter().zip(y).filter(subnormal).map(|(a, b)| f64::from((a * b).abs())).sum::<f64>();
+            error += scale.abs() * flushed;
+        }
         if plan.softcap != 0.0 {
             let cap = f64::from(plan.softcap);
             score = cap * (score / cap).tanh();
@@ -119,6 +140,7 @@ pub fn row(plan: &Plan, numbers: &impl Numbers, sequence: usize, head: usize, qu
     // The header allows 2^-24 for each key. Roundings of different numbers mostly cancel each other.
     let of_sums = if numbers.has_equal_values() { count * 2f64.powi(-24) } else { count.sqrt() * 2f64.powi(-23) };
     let relative = weight_error(plan.t) + of_sums + count * 2f64.powi(-28);
+    let faint = faint_error(plan.t, numbers.flushes());
     let (mut sum, mut dst, mut slack) = (0.0, vec![0.0; dv], vec![0.0; dv]);
     for Score { key, score, error } in scores {
         let weight = (score - most).exp();
@@ -129,10 +151,12 @@ pub fn row(plan: &Plan, numbers: &impl Numbers, sequence: usize, head: usize, qu
             continue;
         }
         let off = if weight == 0.0 { 0.0 } else { weight * (relative + (error + worst).exp_m1()) };
+        let off = if weight < 1.001 * 2f64.powi(-20) { off + weight.min(faint) } else { off };
         for ((dst, slack), v) in dst.iter_mut().zip(&mut slack).zip(value) {
             let v = f64::from(*v);
             *dst += weight * v;
-            *slack += off * v.abs();
+            let flushed = numbers.flushes() && v.abs() < LEAST_NORMAL.into();
+            *slack += (off + if flushed { weight } else { 0.0 }) * v.abs();
         }
     }
     for (dst, slack) in dst.iter_mut().zip(&mut slack) {

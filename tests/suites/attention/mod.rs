@@ -190,6 +190,17 @@ fn special(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
+/// Weights so far below the largest one that halves lose most of their bits, with values that make up for it.
+fn faint(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "attention", name, 12, |rng, index| {
+        let lengths = [(1, 40), (1, 300), (3, 65), (70, 2), (40, 33), (65, 400)][index % 6];
+        let (d, dv) = (rng.pick(&[8, 64, 128]), rng.pick(&[8, 64, 128]));
+        let mut plan = Plan::plain(t, (1, 2), (d, dv), &[lengths]);
+        (plan.filling, plan.scale, plan.lse) = (Filling::Faint, 1.0, rng.one_in(2));
+        Case::new(target, rng, plan).run(&target.device)
+    })
+}
+
 /// Every width of the kernels up to its end, and the largest heads.
 fn widths(target: &Target, name: &str, t: Type) -> Outcome {
     let widths = [8, 64, 72, 96, 104, 128, 136, 192, 200, 256, 264, 504, 512];
@@ -423,7 +434,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "attention", target, name, body);
         for t in FLOATS {
             type Cases = fn(&Target, &str, Type) -> Outcome;
-            let all: [(&str, Cases); 14] = [
+            let all: [(&str, Cases); 15] = [
                 ("plain", plain),
                 ("windows", windows),
                 ("general", general),
@@ -434,6 +445,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 ("behind_many", behind_many),
                 ("no_scratch", no_scratch),
                 ("special", special),
+                ("faint", faint),
                 ("widths", widths),
                 ("nothing", nothing),
                 ("repeated", repeated),

@@ -19,6 +19,8 @@ pub enum Filling {
     Reals,
     /// Reals, and in some rows a NaN or an infinity.
     Special,
+    /// One key has almost all of the weight, and zeros as values. The other keys have faint weights and large values.
+    Faint,
 }
 
 #[derive(Debug, Clone)]
