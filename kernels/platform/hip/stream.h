@@ -167,6 +167,10 @@ struct stream_core : stream_layout {
       return permute_bytes(bit_cast<uint32_t>(low), bit_cast<uint32_t>(high), 0x07060302u);
     }
   }
+  /* A number of T is a power of 2 times k, with k from 2^p to 2^(p + 1) - 1, and gain is 1 + 2^-(p + 1). If a weight
+   * times gain is in [k, k + 1), it becomes k. Then k is at most gain times the weight, and at least gain * k / (k + 1)
+   * times it, which is above 1 - 2^-(p + 1). So the relative error is at most 2^-(p + 1). Rounding to nearest would
+   * make it up to 2^-p here. */
   static constexpr float gain = same<T, f16> ? 1.0f + 0x1p-11f : 1.0f + 0x1p-8f;
   static constexpr float log2_gain = same<T, f16> ? 0x1.713d63p-11f : 0x1.709c47p-8f;
   CRK_FN static weights to_weights(const results &values, void *room) {
