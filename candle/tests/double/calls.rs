@@ -131,7 +131,24 @@ pub fn activations_are_quantized_once() -> Result<()> {
     assert_eq!(calls_of(|| products(&x.exp()?))?, [launches(1 + 1 + 3)]);
     assert_eq!(calls_of(|| products(&fused::rms_norm_for_products(&x, &scale, 1e-5)?))?, [launches(1 + 3)]);
     assert_eq!(calls_of(|| products(&fused::add_rms_norm_for_products(&x, &x, &scale, 1e-5)?.1))?, [launches(1 + 3)]);
-    assert_eq!(calls_of(|| products(&fused::silu_gate_for_products(&x, &x)?))?, [launches(1 + 3)]);
+    Ok(())
+}
+
+/// Products of one input are one launch for weights of one format. A gate is another, and here its result takes one
+/// more to be quantized.
+pub fn products_of_one_input_are_one_launch() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let layer = |format| {
+        let weights = QTensor::quantize(&Tensor::randn(0f32, 1., (DIM, DIM), &device)?, format)?;
+        QMatMul::from_qtensor(weights)
+    };
+    let (a, b) = (layer(GgmlDType::Q4K)?, layer(GgmlDType::Q6K)?);
+    let x = Tensor::randn(0f32, 1., (1, DIM), &device)?;
+    assert_eq!(calls_of(|| fused::products([&a, &a, &a], &x.exp()?))?, [launches(1 + 1 + 1)]);
+    assert_eq!(calls_of(|| fused::products([&a, &a, &b], &x.exp()?))?, [launches(1 + 1 + 2)]);
+    let silu = candle_nn::Activation::Silu;
+    assert_eq!(calls_of(|| fused::gate_products(silu, [&a, &a], &x.exp()?))?, [launches(1 + 1 + 2)]);
+    assert_eq!(calls_of(|| a.forward(&fused::gate_products(silu, [&a, &a], &x.exp()?)?))?, [launches(1 + 1 + 2 + 1)]);
     Ok(())
 }
 

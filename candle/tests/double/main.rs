@@ -12,11 +12,12 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // The double's counters belong to the whole process.
     arguments.test_threads = Some(1);
-    let tests: [(_, Test); 9] = [
+    let tests: [(_, Test); 10] = [
         ("each_op_is_its_launches", calls::each_op_is_its_launches),
         ("an_elementwise_chain_is_its_launches", calls::an_elementwise_chain_is_its_launches),
         ("a_decode_step_is_its_launches", calls::a_decode_step_is_its_launches),
         ("activations_are_quantized_once", calls::activations_are_quantized_once),
+        ("products_of_one_input_are_one_launch", calls::products_of_one_input_are_one_launch),
         ("a_cache_grows_in_place", calls::a_cache_grows_in_place),
         ("without_a_gpu", machines::without_a_gpu),
         ("with_a_gpu_of_another_architecture", machines::with_a_gpu_of_another_architecture),
