@@ -3,6 +3,8 @@
 use candle_core::rocm_backend::RocmDevice;
 use candle_core::{DType, Device, Result, Tensor};
 
+#[cfg(target_os = "linux")]
+pub mod double;
 pub mod steps;
 
 /// The device of the tests: the first GPU, or with the feature `rocm-backend` the device that `CANDLE_ROCM_DEVICE`

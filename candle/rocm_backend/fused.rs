@@ -323,6 +323,35 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -
     crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0)
 }
 
+/// Heads of keys or values (batch, heads, tokens, d) as [`masked_attention`] takes them: as they are if it does, else
+/// each `count` times.
+pub fn repeat_heads(x: Tensor, count: usize) -> Result<Tensor> {
+    if count == 1 || has_attention(&x) { Ok(x) } else { repeated(&x, count) }
+}
+
+fn repeated(x: &Tensor, count: usize) -> Result<Tensor> {
+    let (batch, heads, tokens, d) = x.dims4()?;
+    Tensor::cat(&vec![x; count], 2)?.reshape((batch, heads * count, tokens, d))
+}
+
+/// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
+/// The mask broadcasts to the scores. A device without [`attention`] computes the ops one after the other.
+pub fn masked_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
+    let fits = |t: &Tensor| t.dtype() == q.dtype() && t.device().same_device(q.device()) && !t.track_op();
+    let takes_mask = |mask: &Tensor| fits(mask) || (fits(k) && mask.dtype() == DType::F32 && !mask.track_op());
+    if has_attention(q) && fits(k) && fits(v) && mask.is_none_or(takes_mask) {
+        return crate::ops::sdpa(q, k, v, mask, false, scale as f32, 1.0);
+    }
+    let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
+    let all = |x: &Tensor| if count == 1 { x.contiguous() } else { repeated(x, count)?.contiguous() };
+    let scores = (q.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;
+    let scores = match mask {
+        None => scores,
+        Some(mask) => scores.broadcast_add(mask)?,
+    };
+    crate::ops::softmax_last_dim(&scores)?.matmul(&all(v)?)
+}
+
 /// The experts of some tokens.
 pub struct Routes {
     /// (tokens, topk): the weights of a token's experts, largest first.

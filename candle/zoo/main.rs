@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 mod audio;
 mod diffusion;
 mod encoders;
+mod launches;
 mod multimodal;
 mod quantized;
 mod setting;
@@ -54,7 +55,7 @@ struct Model {
 
 impl Model {
     fn run(&self, kind: Kind, device: &Device) -> Outputs {
-        let outputs = (self.run)(&Setting { kind, device: device.clone(), flash: self.flash });
+        let outputs = (self.run)(&Setting { kind, device: device.clone(), flash: self.flash, counts: false });
         let read =
             |x: &Tensor| x.to_device(&Device::Cpu)?.to_dtype(candle_core::DType::F64)?.flatten_all()?.to_vec1::<f64>();
         let outputs = outputs.and_then(|outputs| outputs.iter().map(read).collect());
@@ -67,7 +68,7 @@ impl Model {
         if self.flash == Flash::Never {
             return Ok(());
         }
-        match (self.run)(&Setting { kind, device: Device::Cpu, flash: Flash::Always }) {
+        match (self.run)(&Setting { kind, device: Device::Cpu, flash: Flash::Always, counts: false }) {
             Err(error) if error.to_string().starts_with("no cpu support for flash-attn") => Ok(()),
             Err(error) => Err(format!("Candle's CPU device does not refuse flash attention: {error}")),
             Ok(_) => Err("the model does not call flash attention".to_string()),
@@ -167,6 +168,8 @@ thread_local! {
 /// The trials and their results.
 struct Zoo {
     trials: Vec<Trial>,
+    /// Every architecture without flash attention.
+    models: Vec<(String, Run)>,
     results: Arc<Mutex<Table>>,
     /// What docs/models.md says, unless it is written.
     page: Option<Arc<Table>>,
@@ -196,6 +199,9 @@ impl Zoo {
     }
 
     fn with(&mut self, name: String, kinds: &'static [Kind], is_ignored: bool, flash: Flash, run: Run) {
+        if flash == Flash::Never {
+            self.models.push((name.clone(), run));
+        }
         let kinds_there = kinds.iter().flat_map(|kind| [*kind, kind.reference()]);
         let model = Arc::new(Model { run, flash, cpu: kinds_there.map(|kind| (kind, OnceLock::new())).collect() });
         for &kind in kinds {
@@ -250,7 +256,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let mode = Mode::from_environment().unwrap_or_else(|error| panic!("{error}"));
     let page = Table::read();
-    let mut zoo = Zoo { trials: Vec::new(), results: Arc::default(), page: None };
+    let mut zoo = Zoo { trials: Vec::new(), models: Vec::new(), results: Arc::default(), page: None };
     if mode == Mode::Check {
         let page = page.as_ref().unwrap_or_else(|error| panic!("{}: {error}", table::path().display()));
         zoo.page = Some(Arc::new(page.clone()));
@@ -263,7 +269,11 @@ fn main() {
     diffusion::add(&mut zoo);
     multimodal::add(&mut zoo);
     quantized::add(&mut zoo);
+    if launches::count_if_asked(&zoo.models) {
+        return;
+    }
     zoo.add_page();
+    zoo.trials.extend(launches::trial());
     // All kinds of one model need the same reference. A thread that waited for it would do nothing.
     zoo.trials.sort_by_key(|trial| {
         setting::FLOATS

@@ -61,6 +61,8 @@ pub struct Setting {
     pub kind: Kind,
     pub device: Device,
     pub flash: Flash,
+    /// Whether a decoder prints the driver's calls for a token (launches.rs).
+    pub counts: bool,
 }
 
 /// Whether a model calls candle-flash-attn.
@@ -115,6 +117,10 @@ impl Setting {
     /// The results of a decoder for a prompt of seven tokens below `VOCABULARY`, and for the next. It takes the tokens
     /// and the number of those before.
     pub fn decode(&self, mut forward: impl FnMut(&Tensor, usize) -> Result<Tensor>) -> Result<Vec<Tensor>> {
+        if self.counts {
+            crate::launches::of_a_token(self, &mut forward)?;
+            return Ok(Vec::new());
+        }
         let tokens = self.ids((1, 8), VOCABULARY)?;
         [(0, 7), (7, 1)].iter().map(|&(at, n)| forward(&tokens.narrow(1, at, n)?.contiguous()?, at)).collect()
     }

@@ -88,6 +88,38 @@ CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t
   });
 }
 
+/* The positions of a slot at which runs of this launch's experts begin: bit i is position first + i. A wave's lanes read
+ * a position each. Wrong ids begin no run, and the lanes with `teller` report them. */
+template <uint32_t Most>
+CRK_FN uint32_t run_begins(const crk_moe_tiles_t &call, uint32_t first, bool teller) {
+  const routes r = routes_of(call);
+  const uint32_t at = first + lane();
+  bool begins = false;
+  if (lane() < call.slot && at < call.shape.positions) {
+    begins = at % Most == 0 || r.experts[at - 1] != r.experts[at];
+    if (begins) {
+      const uint32_t expert = expert_at(r, call.shape, at, call.fault, teller);
+      begins = expert < call.shape.experts && expert - call.first_expert < call.expert_count;
+    }
+  }
+  return static_cast<uint32_t>(ballot(begins));
+}
+
+/* The run that begins at a position, whose expert is valid. */
+template <uint32_t Most>
+CRK_FN run whole_run(const crk_moe_tiles_t &call, uint32_t at) {
+  const int32_t *const experts = call.experts + at;
+  const int32_t id = experts[0];
+  const uint32_t left = call.shape.positions - at, most = left < Most - at % Most ? left : Most - at % Most;
+  uint32_t count = 0;
+  for (uint32_t first = 0; first < most && count == first; first += wave_size()) {
+    const uint32_t place = first + lane();
+    const uint64_t of_run = ballot(place < most && experts[place] == id);
+    count += popcount(of_run & ~(of_run + 1)); /* the first lanes */
+  }
+  return {static_cast<uint32_t>(id), count};
+}
+
 /* dst[token][row] = scale * the sum over k of the weights times x[input][k], as U. Block (x, y) has `Columns` rows of
  * weights. It makes the runs that begin in slots y, y + blocks_y and so on of call.slot positions; a run has up to
  * `Tokens` tokens. */
@@ -101,16 +133,14 @@ CRK_FN void moe_tiles(const crk_moe_tiles_t &call) {
     CRK_SHARED(aligned_codes16, own_room, step_words<S> / 4);
     room = reinterpret_cast<uint32_t *>(own_room);
   }
-  const bool teller = block_index().x == 0 && thread_index().x == 0;
+  const bool teller = block_index().x == 0 && wave_in_block() == 0;
   for (uint32_t first = block_index().y * call.slot; first < call.shape.positions;
        first += call.shape.blocks_y * call.slot) {
     CRK_NO_UNROLL
-    for (uint32_t at = first; at < first + call.slot && at < call.shape.positions; at++) {
-      const run run = run_at<Tokens>(routes_of(call), call.shape, at, call.fault, teller);
-      if (run.count != 0 && run.expert - call.first_expert < call.expert_count) {
-        moe_tile<S, Weights, T, U>(call, run, at, room);
-        barrier(); /* the next run's first step takes the place of this one's last */
-      }
+    for (uint32_t begins = run_begins<Tokens>(call, first, teller); begins != 0; begins &= begins - 1) {
+      const uint32_t at = first + popcount((begins - 1) & ~begins);
+      moe_tile<S, Weights, T, U>(call, whole_run<Tokens>(call, at), at, room);
+      barrier(); /* the next run's first step takes the place of this one's last */
     }
   }
 }

@@ -15,6 +15,12 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/qwen3.rs", 1, QWEN3_ATTENTION.0, QWEN3_ATTENTION.1).or(&[0]),
     text("src/models/quantized_qwen3.rs", 1, QUANTIZED_QWEN3_ATTENTION.0, QUANTIZED_QWEN3_ATTENTION.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QWEN3_MOE_ATTENTION.0, QWEN3_MOE_ATTENTION.1).or(&[0]),
+    // Attention by sdpa for the models that are written in these words, with heads of keys that are not repeated.
+    text("src/models/", SOME, KEY_HEADS.0, KEY_HEADS.1).when(MASKED_ATTENTION.0),
+    text("src/models/", SOME, VALUE_HEADS.0, VALUE_HEADS.1).when(MASKED_ATTENTION.0),
+    text("src/models/", SOME, KEY_HEADS_PACKED.0, KEY_HEADS_PACKED.1).when(MASKED_ATTENTION.0),
+    text("src/models/", SOME, VALUE_HEADS_PACKED.0, VALUE_HEADS_PACKED.1).when(MASKED_ATTENTION.0),
+    text("src/models/", SOME, MASKED_ATTENTION.0, MASKED_ATTENTION.1),
     // Rotary embeddings and the growth of caches, together.
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE.0, QUANTIZED_LLAMA_ROPE.1).when("rope_is_neox"),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE_END.0, QUANTIZED_LLAMA_ROPE_END.1)
@@ -51,6 +57,7 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/quantized_nn.rs", 1, "impl Module for Linear {\n", QUANTIZED_LINEAR_WEIGHTS),
     text("src/models/", SOME, QKV.0, QKV.1),
     text("src/models/", SOME, QKV_PROJ.0, QKV_PROJ.1),
+    text("src/models/", SOME, QKV_STATES.0, QKV_STATES.1),
     text("src/models/quantized_lfm2.rs", 1, LFM2_QKV.0, LFM2_QKV.1).or(&[0]),
     text("src/models/", SOME, FEED_FORWARD.0, FEED_FORWARD.1),
     text("src/models/quantized_lfm2.rs", 1, LFM2_FEED_FORWARD.0, LFM2_FEED_FORWARD.1).or(&[0]),
@@ -91,6 +98,42 @@ pub const TRANSFORMERS: &[Hook] = &[
 
 /// What a source says, and what it says in the copy.
 type Change = (&'static str, &'static str);
+
+const KEY_HEADS: Change = (
+    "crate::utils::repeat_kv(key_states, self.num_kv_groups)?;\n",
+    "candle_nn::fused::repeat_heads(key_states, self.num_kv_groups)?;\n",
+);
+
+const VALUE_HEADS: Change = (
+    "crate::utils::repeat_kv(value_states, self.num_kv_groups)?;\n",
+    "candle_nn::fused::repeat_heads(value_states, self.num_kv_groups)?;\n",
+);
+
+const KEY_HEADS_PACKED: Change = (
+    "crate::utils::repeat_kv(key_states, self.num_kv_groups)?.contiguous()?;\n",
+    "candle_nn::fused::repeat_heads(key_states, self.num_kv_groups)?;\n",
+);
+
+const VALUE_HEADS_PACKED: Change = (
+    "crate::utils::repeat_kv(value_states, self.num_kv_groups)?.contiguous()?;\n",
+    "candle_nn::fused::repeat_heads(value_states, self.num_kv_groups)?;\n",
+);
+
+const MASKED_ATTENTION: Change = (
+    "\
+            let attn_weights = (query_states.matmul(&key_states.transpose(2, 3)?)? * scale)?;
+
+            let attn_weights = match attention_mask {
+                None => attn_weights,
+                Some(mask) => attn_weights.broadcast_add(mask)?,
+            };
+            let attn_weights = candle_nn::ops::softmax_last_dim(&attn_weights)?;
+            attn_weights.matmul(&value_states)?
+",
+    "\
+            candle_nn::fused::masked_attention(&query_states, &key_states, &value_states, attention_mask, scale)?
+",
+);
 
 const LLAMA_ATTENTION: Change = (
     "\
@@ -214,6 +257,18 @@ const QKV: Change = (
             [&self.attention_wq, &self.attention_wk, &self.attention_wv],
             x,
         )?;
+",
+);
+
+const QKV_STATES: Change = (
+    "\
+        let query_states = self.q_proj.forward(xs)?;
+        let key_states = self.k_proj.forward(xs)?;
+        let value_states = self.v_proj.forward(xs)?;
+",
+    "\
+        let [query_states, key_states, value_states] =
+            candle_nn::fused::products([&self.q_proj, &self.k_proj, &self.v_proj], xs)?;
 ",
 );
 

@@ -1,0 +1,35 @@
+//! The calls that reach the double of libamdhip64 (tests/double of the folder above), for tests that count them.
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStringExt;
+
+unsafe extern "C" {
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// Calls in order, each with the number of times that it was made in a row.
+pub type Calls = Vec<(String, usize)>;
+
+/// The calls since the last time this was called.
+pub fn calls() -> Calls {
+    let path = std::env::var_os("CANDLE_ROCM_HIP_LIBRARY").expect("the double's path");
+    let path = CString::new(path.into_vec()).expect("no NUL in a path");
+    let mut text = vec![0u8; 1 << 16];
+    // SAFETY: the library is already open, and 2 is RTLD_NOW; the function has this type, and writes a text that ends
+    // with a NUL.
+    let text = unsafe {
+        let symbol = dlsym(dlopen(path.as_ptr(), 2), c"hip_double_trace".as_ptr());
+        assert!(!symbol.is_null(), "{path:?} is not the double");
+        let trace: extern "C" fn(*mut c_char, usize) = std::mem::transmute(symbol);
+        trace(text.as_mut_ptr().cast(), text.len());
+        CStr::from_ptr(text.as_ptr().cast())
+    };
+    let mut calls = Calls::new();
+    for name in text.to_string_lossy().lines() {
+        match calls.last_mut() {
+            Some((last, count)) if last == name => *count += 1,
+            _ => calls.push((name.to_owned(), 1)),
+        }
+    }
+    calls
+}
