@@ -288,6 +288,17 @@ pub fn rms_norm_for_products(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Te
     crate::ops::rms_norm(x, weight, eps)
 }
 
+/// The RMS norm with the factors `1 + weight`, as Gemma has it, rounded once; None on other devices than a ROCm one and
+/// for tensors that are tracked.
+pub fn rms_norm_from_one(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Option<Tensor>> {
+    #[cfg(feature = "_rocm")]
+    if takes(&[x, weight]) {
+        return Ok(Some(crate::ops::rms_norm(&x.contiguous()?, &(weight + 1.0)?, eps as f32)?));
+    }
+    let _ = (x, weight, eps);
+    Ok(None)
+}
+
 /// The input of a layer: the sum of what went around the layer before and what came out of it. The norm at the layer's
 /// begin adds them.
 pub struct Input {

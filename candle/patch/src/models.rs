@@ -75,6 +75,7 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/quantized_nn.rs", 1, QUANTIZED_NORM.0, QUANTIZED_NORM.1),
     text("src/quantized_nn.rs", 1, QUANTIZED_NORM_NEW.0, QUANTIZED_NORM_NEW.1),
     text("src/models/with_tracing.rs", 1, NORM_NEW.0, NORM_NEW.1),
+    text("src/models/", SOME, GEMMA_NORM.0, GEMMA_NORM.1).when(".broadcast_mul(&(&self.weight + 1.0)?)"),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_SUM.0, QUANTIZED_LLAMA_SUM.1).or(&[0]),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_INPUT.0, QUANTIZED_LLAMA_INPUT.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QUANTIZED_QWEN3_MOE_SUM.0, QUANTIZED_QWEN3_MOE_SUM.1).or(&[0]),
@@ -394,6 +395,30 @@ impl RmsNorm {
         self.inner.forward_sum(x, residual)
     }
 
+",
+);
+
+const GEMMA_NORM: Change = (
+    "\
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x_dtype = x.dtype();
+        let internal_dtype = match x_dtype {
+            DType::F16 | DType::BF16 => DType::F32,
+            d => d,
+        };
+        let hidden_size = x.dim(D::Minus1)?;
+",
+    "\
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        if let Some(normed) = candle_nn::fused::rms_norm_from_one(x, &self.weight, self.eps)? {
+            return Ok(normed);
+        }
+        let x_dtype = x.dtype();
+        let internal_dtype = match x_dtype {
+            DType::F16 | DType::BF16 => DType::F32,
+            d => d,
+        };
+        let hidden_size = x.dim(D::Minus1)?;
 ",
 );
 
