@@ -566,7 +566,7 @@ fn multiply_weights(on: &On, k: usize, rows: &[usize]) -> Result<()> {
 }
 
 fn multiply_gate(on: &On, dtype: DType, k: usize) -> Result<()> {
-    let layout = plain(&[100, k]);
+    let layout = plain(&[400, k]);
     let weights = Strided { layout: &layout, view: (&on.b).into() };
     on.device.matmul_gate(sys::crk_gate_op_t::CRK_GATE_SILU, dtype, k, &on.a, weights, weights, &on.dst)
 }
@@ -783,10 +783,10 @@ const GRIDS: &[Grid] = &[
     (|on| on.device.argsort(F32, &plain(&[512, 64]), &on.a, true, &on.dst, None), "argsort_many_f32", [16; 5]),
     (|on| product(on, (400, 16, 250)), "matmul_f32_128x128_tiles", [8; 5]),
     (|on| product(on, (32, 4096, 32)), "matmul_f32_32x32_tiles", [8; 5]),
-    (|on| by_transposed(on, (1, 255, 100)), "matmul_f32_rows_vec", [25; 5]),
-    (|on| by_transposed(on, (1, 4096, 100)), "matmul_f32_wide_vec", [25; 5]),
-    (|on| multiply_weights(on, 1024, &[700, 100, 101]), "matmul_f16_wide_vec", [25; 5]),
-    (|on| multiply_gate(on, F16, 4096), "matmul_gate_silu_f16", [25; 5]),
+    (|on| by_transposed(on, (1, 4097, 100)), "matmul_f32_rows_vec", [25; 5]),
+    (|on| by_transposed(on, (1, 4096, 100)), "matmul_f32_wide_vec", [25, 25, 25, 50, 50]),
+    (|on| multiply_weights(on, 1024, &[700, 100, 101]), "matmul_f16_wide_vec", [226; 5]),
+    (|on| multiply_gate(on, F16, 4096), "matmul_gate_silu_f16", [80, 80, 58, 100, 100]),
     (|on| multiply_rows(on, 256, 65), "mul_mat_q2_K_128x64_tiles", [4; 5]),
     // Limited by registers. An architecture has 1536, 1024 or 512 per lane; a wave of 32 lanes takes 128 or 192, and
     // one of 64 half of that.

@@ -30,29 +30,31 @@ struct wide_pieces {
   static constexpr int count = CRK_WIDE_PIECES;
   piece_units<T> piece[count];
 
-  /* Loads the pieces that lie before `end`, `step` elements apart, from element `first` of `row` on. Others are 0. */
-  CRK_FN void load(const T *row, uint64_t first, uint32_t step, uint64_t end) {
+  /* Loads piece p from `from` + p * step, if has[p]. Others are 0. */
+  CRK_FN void load(const T *from, uint32_t step, const bool (&has)[count]) {
     CRK_UNROLL
     for (int p = 0; p < count; p++) {
-      const uint64_t at = first + static_cast<uint32_t>(p) * step;
       piece[p] = {};
-      if (at < end) {
-        piece[p] = bit_cast<piece_units<T>>(load_aligned<T, static_cast<int>(piece_elements<T>)>(row + at));
+      if (has[p]) {
+        const T *at = from + static_cast<uint32_t>(p) * step;
+        piece[p] = bit_cast<piece_units<T>>(load_aligned<T, static_cast<int>(piece_elements<T>)>(at));
       }
     }
   }
-  /* Makes the compiler forget how the words were computed. Else it would keep numbers of 16 bits as floats, in twice as
+  /* The pieces as they are in a loop's step. Numbers of 16 bits then stay in words: as floats they would take twice as
    * many registers. */
-  CRK_FN void forget() {
+  CRK_FN wide_pieces in_step(uint32_t step) const {
+    wide_pieces same = *this;
     if constexpr (half<T>) {
       CRK_UNROLL
       for (int p = 0; p < count; p++) {
         CRK_UNROLL
         for (int i = 0; i < chunk_units<unit_of<T>>; i++) {
-          piece[p].v[i] = opaque(piece[p].v[i]);
+          same.piece[p].v[i] = crk::in_step(piece[p].v[i], step);
         }
       }
     }
+    return same;
   }
 };
 
@@ -72,27 +74,50 @@ CRK_FN void multiply_wide(const crk_wide_product_t &call, const T *const (&matri
   for (uint64_t begin = 0; begin < call.k; begin += call.chunk) {
     const uint64_t end = call.k - begin < call.chunk ? call.k : begin + call.chunk;
     const uint64_t first = begin + thread * piece_elements<T>;
-    wide_pieces<T> x;
-    x.load(static_cast<const T *>(call.x), first, step, end);
+    bool has[CRK_WIDE_PIECES];
+    CRK_UNROLL
+    for (int p = 0; p < CRK_WIDE_PIECES; p++) {
+      has[p] = first + static_cast<uint32_t>(p) * step < end;
+    }
+    wide_pieces<T> x, a, b;
     /* Sum i is of row i / Per. An odd last sum is computed twice. */
+    const T *from[Per];
+    CRK_UNROLL
+    for (int j = 0; j < Per; j++) {
+      from[j] = matrix[j] + first;
+    }
+    const auto request = [&](uint32_t i) {
+      a.load(from[0], step, has);
+      b.load(Per == 2 ? from[Per - 1] : from[0] + (i + 1 < count ? row_stride[0] : 0), step, has);
+      CRK_UNROLL
+      for (int j = 0; j < Per; j++) {
+        from[j] += (2 / Per) * row_stride[j];
+      }
+    };
+    x.load(static_cast<const T *>(call.x) + first, step, has);
+    request(0);
+    /* Requests come at the end of the loop's body. If they came at its beginning, nvcc would delay some of them until
+     * products have freed registers. */
+    uint32_t i = 0;
     CRK_NO_UNROLL
-    for (uint32_t i = 0; i < count; i += 2) {
-      const uint32_t next = i + 1 < count ? i + 1 : i;
-      wide_pieces<T> a, b;
-      a.load(matrix[0] + i / Per * row_stride[0], first, step, end);
-      b.load(matrix[Per - 1] + next / Per * row_stride[Per - 1], first, step, end);
+    for (;;) {
       A sum_a = {}, sum_b = {};
-      x.forget();
+      const wide_pieces<T> now = x.in_step(i);
       CRK_UNROLL
       for (int p = 0; p < CRK_WIDE_PIECES; p++) {
-        sum_a = add_piece<T>(x.piece[p], a.piece[p], sum_a);
-        sum_b = add_piece<T>(x.piece[p], b.piece[p], sum_b);
+        sum_a = add_piece<T>(now.piece[p], a.piece[p], sum_a);
+        sum_b = add_piece<T>(now.piece[p], b.piece[p], sum_b);
       }
       const A sum = sums_of_group(sum_a, sum_b);
       if (is_owner && i + owned < count) {
         A *to = sums + (i + owned) * groups + group;
         *to = begin == 0 ? sum : *to + sum;
       }
+      i += 2;
+      if (i >= count) {
+        break;
+      }
+      request(i);
     }
   }
   barrier();
@@ -151,8 +176,8 @@ CRK_FN void matmul_gate(const crk_wide_product_t &call) {
   const T *const from[] = {static_cast<const T *>(first.first) + mine.first * first.row_stride,
                            static_cast<const T *>(second.first) + mine.first * second.row_stride};
   const uint64_t strides[] = {first.row_stride, second.row_stride};
-  T *const dst = static_cast<T *>(first.dst) + mine.first;
   multiply_wide<T, 2>(call, from, strides, mine.rows, [&](uint32_t row, const wide<T>(&sums)[2]) {
+    T *const dst = static_cast<T *>(first.dst) + static_cast<uint64_t>(block_index().x) * call.block_rows;
     dst[row] = gate<Op, T>()(convert<T>(sums[0]), convert<T>(sums[1]));
   });
 }
