@@ -30,14 +30,14 @@ struct wide_pieces {
   static constexpr int count = CRK_WIDE_PIECES;
   piece_units<T> piece[count];
 
-  /* Loads piece p from `from` + p * step, if has[p]. Others are 0. */
+  /* Loads piece p from `from` + p * step, if has[p]. Others are 0. Loads words: clang would load some numbers twice. */
   CRK_FN void load(const T *from, uint32_t step, const bool (&has)[count]) {
     CRK_UNROLL
     for (int p = 0; p < count; p++) {
       piece[p] = {};
       if (has[p]) {
-        const T *at = from + static_cast<uint32_t>(p) * step;
-        piece[p] = bit_cast<piece_units<T>>(load_aligned<T, static_cast<int>(piece_elements<T>)>(at));
+        const void *at = from + static_cast<uint32_t>(p) * step;
+        piece[p] = bit_cast<piece_units<T>>(load_aligned<uint32_t, 4>(static_cast<const uint32_t *>(at)));
       }
     }
   }
