@@ -2332,7 +2332,7 @@ unsafe extern "C" {
  x and all rows are aligned to 16 bytes. Otherwise each matrix is multiplied by crk_matmul.
 
  Fails as crk_matmul does; CRK_INVALID_ARGUMENT also for another `count`.*/
-    pub fn crk_matmul_many(
+    pub fn crk_matmul_grouped(
         self_: crk_device_t,
         dtype: crk_dtype_t,
         k: usize,
@@ -2347,7 +2347,7 @@ unsafe extern "C" {
  contiguous elements. dtypes BF16, F16, F32 and F64. Both sums are rounded to the dtype as by crk_matmul, and go
  through crk_gate. dst overlaps neither x nor weights.
 
- One launch without scratch memory under the conditions of crk_matmul_many, except in F64. Otherwise two products and a
+ One launch without scratch memory under the conditions of crk_matmul_grouped, except in F64. Otherwise two products and a
  gate, and scratch memory of 2 \* n elements from crk_alloc, which is freed before the return.
 
  Fails as crk_matmul and crk_gate do.*/

@@ -562,7 +562,7 @@ fn multiply_weights(on: &On, k: usize, rows: &[usize]) -> Result<()> {
         let dst = on.dst.range(4096 * i..4096 * (i + 1))?;
         weights.push((Strided { layout, view: (&on.b).into() }, dst));
     }
-    on.device.matmul_many(F16, k, &on.a, &weights)
+    on.device.matmul_grouped(F16, k, &on.a, &weights)
 }
 
 fn multiply_gate(on: &On, dtype: DType, k: usize) -> Result<()> {

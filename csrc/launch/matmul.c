@@ -371,8 +371,8 @@ static launch_vec_t find_vec(const problem_t *problem) {
   return NULL;
 }
 
-/* Whether cuBLAS is faster than the kernels for one row. They are as fast for one matrix that is contiguous along k,
- * has at most as many rows as columns, and is not large. */
+/* Whether cuBLAS is faster than the kernels for one row, apart from that for long rows. They are as fast for one matrix
+ * that is contiguous along k, has at most as many rows as columns, and is not large. */
 static bool is_blas_faster(crk_device_t self, const problem_t *problem, launch_vec_t vec) {
   const crk_matmul_t *call = &problem->call;
   const bool is_short = call->rhs.rows <= call->k && call->k <= ((uint64_t)1 << 24) / call->rhs.rows;
@@ -387,6 +387,7 @@ static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
   if (is_exchanged) {
     exchange(problem);
   }
+  /* On an H200 this kernel takes less time than cuBLAS (docs/matmul.md, "One row"). */
   crk_wide_product_t wide;
   if (describe_wide(self, problem, &wide)) {
     return crk_priv_wide_multiply(self, problem->dtype, &wide, 1);

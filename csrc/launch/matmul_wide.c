@@ -138,10 +138,10 @@ static crk_status_t multiply_alone(crk_device_t self, const vec_problem_t *probl
   return crk_matmul(self, problem->dtype, &x, problem->x, &rhs, weights->weights, dst);
 }
 
-crk_status_t crk_matmul_many(crk_device_t self, crk_dtype_t dtype, size_t k, crk_const_view_t x,
-                             const crk_matmul_weights_t *weights, size_t count) {
+crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, crk_const_view_t x,
+                                const crk_matmul_weights_t *weights, size_t count) {
   vec_problem_t problem = {
-      .where = "crk_matmul_many", .dtype = dtype, .count = (uint32_t)count, .x = x, .weights = weights};
+      .where = "crk_matmul_grouped", .dtype = dtype, .count = (uint32_t)count, .x = x, .weights = weights};
   CRK_REFUSE_IF(count == 0 || count > CRK_WIDE_MATRICES, "%s: count is %zu; it must be 1 to %d", problem.where, count,
                 (int)CRK_WIDE_MATRICES);
   CRK_REFUSE_IF(weights == NULL, "%s: weights is NULL", problem.where);

@@ -9,8 +9,8 @@ impl Device {
     }
 
     /// A row of `k` elements times one to three matrices of weights (n, k). Each has the place of its n results:
-    /// `crk_matmul_many`.
-    pub fn matmul_many<'a>(
+    /// `crk_matmul_grouped`.
+    pub fn matmul_grouped<'a>(
         &self,
         dtype: DType,
         k: usize,
@@ -25,7 +25,7 @@ impl Device {
             to.dst = self.view(*dst)?;
         }
         // The launcher refuses a larger count.
-        launch!(self.crk_matmul_many(dtype, k, x, all.as_ptr(), weights.len()))
+        launch!(self.crk_matmul_grouped(dtype, k, x, all.as_ptr(), weights.len()))
     }
 
     /// `dst = op(gate * x) * (up * x)` for a row of `k` elements and weights (n, k): `crk_matmul_gate`.

@@ -3,7 +3,7 @@
 //! threads and parts of a row, odd numbers of rows, gaps, offsets that are not aligned, NaN and infinities. Guard bytes
 //! surround every buffer.
 //!
-//! A trial is a device, a family of cases and a dtype: `matmul_wide/cpu:32/many_f16`.
+//! A trial is a device, a family of cases and a dtype: `matmul_wide/cpu:32/grouped_f16`.
 
 use super::matmul::{Filling, admits, fill};
 use crate::support::cases::{Rng, Shape};
@@ -111,7 +111,7 @@ fn rows(target: &Target, name: &str, t: Type) -> Outcome {
 }
 
 /// One to three matrices at once. Some are empty, some do not fit the kernel.
-fn many(target: &Target, name: &str, t: Type) -> Outcome {
+fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "matmul_wide", name, 60, |rng, index| {
         let (k, _) = length(rng, t);
         let (filling, aligned) = (filling(rng), !rng.one_in(8));
@@ -128,7 +128,9 @@ fn many(target: &Target, name: &str, t: Type) -> Outcome {
         let calls: Vec<_> = all.iter().zip(&layouts).map(|(one, layout)| one.call(layout)).collect();
         let view = x.memory.view().into();
         // SAFETY: live arguments.
-        succeeded(unsafe { sys::crk_matmul_many(target.device.raw(), t.dtype, k, view, calls.as_ptr(), calls.len()) })?;
+        succeeded(unsafe {
+            sys::crk_matmul_grouped(target.device.raw(), t.dtype, k, view, calls.as_ptr(), calls.len())
+        })?;
         all.iter().try_for_each(|one| one.check(filling, &x))
     })
 }
@@ -324,12 +326,12 @@ fn refused(target: &Target) -> Outcome {
     };
     // SAFETY: the launchers refuse arguments that are not live; the views are of live buffers.
     unsafe {
-        let where_ = "crk_matmul_many";
+        let where_ = "crk_matmul_grouped";
         let many = |t, k, x: sys::crk_view_t, all: &[sys::crk_matmul_weights_t], count| {
-            sys::crk_matmul_many(device, t, k, x.into(), all.as_ptr(), count)
+            sys::crk_matmul_grouped(device, t, k, x.into(), all.as_ptr(), count)
         };
         let two = |first, second| [one(&good, a, first), one(&good, b, second)];
-        let null = sys::crk_matmul_many(device, f32_, 64, x.into(), std::ptr::null(), 1);
+        let null = sys::crk_matmul_grouped(device, f32_, 64, x.into(), std::ptr::null(), 1);
         try_one(where_, "weights is NULL", invalid, null)?;
         try_one(where_, "count is 0", invalid, many(f32_, 64, x, &two(d, e), 0))?;
         try_one(where_, "count is 4", invalid, many(f32_, 64, x, &two(d, e), 4))?;
@@ -367,7 +369,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "matmul_wide", target, name, body);
         for t in FLOATS {
             add(format!("rows_{}", t.name), Box::new(move |target, name| rows(target, name, t)));
-            add(format!("many_{}", t.name), Box::new(move |target, name| many(target, name, t)));
+            add(format!("grouped_{}", t.name), Box::new(move |target, name| grouped(target, name, t)));
             add(format!("by_name_{}", t.name), Box::new(move |target, name| by_name(target, name, t)));
             for kind in GATES {
                 let name = format!("gate_{}_{}", kind.1, t.name);
