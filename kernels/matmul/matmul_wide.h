@@ -16,7 +16,7 @@ namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
 /* Returns the sums of `x` and of `y` over the group of 32 lanes: that of x to its first 16 lanes, that of y to the
- * others. All lanes of the group must call it. Takes one shuffle more than a single sum. */
+ * others. All lanes of the group must call it. Takes as many shuffles as a single sum. */
 template <class A>
 CRK_FN A sums_of_group(A x, A y) {
   const bool upper = lane() % group_lanes >= group_lanes / 2;
