@@ -1,4 +1,4 @@
-// include/ fnv1a 267f0dd59202f60936e5e27c17381685
+// include/ fnv1a 443fcd984844777ffe99f3a0c8c92be9
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
