@@ -407,6 +407,7 @@ const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "quantized_vec", "q2_K_x2", 7),
     ("64 lanes", "moe", "moe_vec_q5_K_1", 7),
     ("64 lanes", "moe", "moe_vec_q6_K_1", 7),
+    ("64 lanes", "matmul", "matmul_gate_", 7),
     ("1024 registers", "moe", "_4", 7),
 ];
 

@@ -35,6 +35,7 @@ crk_status_t crk_priv_wide_launch(crk_device_t self, crk_function_t function, cr
   const uint64_t waves = crk_priv_ceil_div(chunk, wave * CRK_WIDE_PIECES);
   const uint32_t threads = (uint32_t)(waves * wave);
   product->chunk = chunk * piece;
+  product->threads = threads;
   /* nvcc leaves registers for two blocks of the most threads. */
   const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
   const uint32_t unit_blocks = is_cuda ? 2 * CRK_WIDE_THREADS / threads : 0;

@@ -71,7 +71,8 @@ typedef struct crk_wide_product {
   const void *x;
   uint64_t k, chunk;
   uint32_t end[CRK_WIDE_MATRICES];
-  uint32_t block_rows;
+  uint32_t block_rows, threads; /* threads of a block, a multiple of 32 */
+  uint32_t unused; /* padding */
 } crk_wide_product_t;
 
 /* How a block reads an operand from global memory. */

@@ -66,7 +66,7 @@ CRK_FN void multiply_wide(const crk_wide_product_t &call, const T *const (&matri
                           const uint64_t (&row_stride)[Per], uint32_t rows, Store store) {
   using A = wide<T>;
   CRK_SHARED(A, sums, CRK_WIDE_SUMS);
-  const uint32_t thread = thread_index().x, threads = block_size().x, groups = threads / group_lanes;
+  const uint32_t thread = thread_index().x, threads = call.threads, groups = threads / group_lanes;
   const uint32_t group = thread / group_lanes, count = rows * Per, step = threads * piece_elements<T>;
   const bool is_owner = thread % (group_lanes / 2) == 0;
   const uint32_t owned = thread % group_lanes / (group_lanes / 2); /* of the two sums at hand */

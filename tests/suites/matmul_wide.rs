@@ -222,6 +222,8 @@ struct WideProduct {
     chunk: u64,
     end: [u32; 3],
     block_rows: u32,
+    threads: u32,
+    unused: u32,
 }
 
 impl WideMatrix {
@@ -245,7 +247,7 @@ fn launch(target: &Target, rng: &mut Rng, kernel: &str, t: Type, product: WidePr
     let pieces = rng.pick(&[4 * threads, 4 * threads, 3 * threads, threads + 1]);
     let most_rows = (1024 / (threads / 32) / if is_gate { 2 } else { 1 }) as u32;
     let block_rows = rng.pick(&[1, 2, 3, 4, 8, 30]).min(most_rows);
-    let mut product = WideProduct { chunk: (pieces * piece) as u64, block_rows, ..product };
+    let mut product = WideProduct { chunk: (pieces * piece) as u64, block_rows, threads: threads as u32, ..product };
     let mut blocks = 0;
     for (i, end) in product.end.iter_mut().enumerate() {
         blocks += if i < count { (product.matrix[i].rows as u32).div_ceil(block_rows) } else { 0 };
