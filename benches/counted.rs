@@ -4,7 +4,7 @@
 //! `cargo bench -p candle-rocm --bench counted -- [--device NAME] [WORD...]` runs the rows with names that contain a
 //! WORD. Before each launch a line on standard error names the row and the number of 128-byte lines that it must move.
 use candle_rocm::{Result, program};
-use candle_rocm_sys::{Buffer, Conv, DType, Device, Layout, Pod, sys};
+use candle_rocm_sys::{Buffer, Conv, DType, Device, Layout, Pod, Strided, sys};
 use std::ffi::CString;
 use std::process::ExitCode;
 
@@ -123,6 +123,26 @@ impl Rows {
         })
     }
 
+    /// A row times transposed weights of 2048 rows of 4096, also as a gate of twice 1024 rows.
+    fn products(&self) -> Result<()> {
+        let (n, k) = (2048, 4096);
+        let (lhs, rhs) = (Layout::contiguous(&[1, k])?, Layout::strided(&[k, n], &[1, k], 0)?);
+        let half = [Layout::contiguous(&[n / 2, k])?, Layout::strided(&[n / 2, k], &[k, 1], n / 2 * k)?];
+        for (name, dtype) in [("bf16", DType::BF16), ("f16", F16), ("f32", F32)] {
+            let bytes = n * k * dtype.size();
+            let x = self.upload(&vec![0u8; k * dtype.size()])?;
+            let shape = (bytes, n * dtype.size());
+            self.row(&format!("a row times weights, {name}"), shape, bytes, |device, weights, dst| {
+                device.matmul(dtype, (&lhs, &x), (&rhs, weights), dst)
+            })?;
+            self.row(&format!("a row, gate and up, {name}"), shape, bytes, |device, weights, dst| {
+                let [gate, up] = half.each_ref().map(|layout| Strided { layout, view: weights.into() });
+                device.matmul_gate(sys::crk_gate_op_t::CRK_GATE_SILU, dtype, k, &x, gate, up, dst)
+            })?;
+        }
+        Ok(())
+    }
+
     fn quantized(&self) -> Result<()> {
         let quant = |name: &str| -> Result<(sys::crk_quant_t, usize)> {
             let (text, mut quant) = (CString::new(name)?, sys::crk_quant_t(0));
@@ -196,6 +216,7 @@ fn run() -> Result<()> {
     rows.elementwise()?;
     rows.along_rows()?;
     rows.gathered()?;
+    rows.products()?;
     rows.quantized()
 }
 

@@ -1,6 +1,7 @@
 /* The module `gate`: dst[i] = activation(gate[i]) * up[i], for csrc/launch/gate.c. The kernels are
  * gate_<activation>_<type>_vec and _nd. A kernel whose name ends in _columns also quantizes the result. To add an
- * activation, write a functor in elementwise/activations.h and a line in CRK_GATE_OPS. */
+ * activation, write a functor and a line in CRK_GATE_OPS, both in
+ * elementwise/activations.h. */
 #include "elementwise/activations.h"
 #include "elementwise/instances.h"
 #include "quantized/q8_1.h"
@@ -46,8 +47,6 @@ CRK_FN void gate_columns(const T *x, const T *up, T *dst, block_q8_1 *columns, u
                   (crk_nd_t nd, const T *x, const T *up, T *dst, uint32_t threads)) {    \
     crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::gate<crk::op##_op, T>{}, dst, x, up); \
   }
-#define CRK_GATE_OPS(XX, suffix, T) \
-  XX(silu, suffix, T) XX(gelu, suffix, T) XX(gelu_erf, suffix, T) XX(relu, suffix, T) XX(sigmoid, suffix, T)
 #define CRK_GATES(suffix, T) CRK_GATE_OPS(CRK_GATE, suffix, T)
 CRK_FLOAT_TYPES(CRK_GATES)
 

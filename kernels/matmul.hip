@@ -1,9 +1,10 @@
 /* Kernels of the module `matmul`: the launcher's matrix products in floating point (matmul/matmul_cores.h,
- * matmul/matmul_tile.h, matmul/matmul_vec.h). This file only names the instances. */
+ * matmul/matmul_tile.h, matmul/matmul_vec.h, matmul/matmul_wide.h). This file only names the instances. */
 #include "elementwise/instances.h"
 #include "matmul/matmul_cores.h"
 #include "matmul/matmul_tile.h"
 #include "matmul/matmul_vec.h"
+#include "matmul/matmul_wide.h"
 
 #define CRK_MATMUL_TILE_OF(suffix, T, rows, columns, threads, m, n)                          \
   CRK_COOPERATIVE(matmul_##suffix##_##rows##x##columns##_tiles, threads,                     \
@@ -51,6 +52,17 @@
     crk::matmul_columns<T>(CRK_ND_ARGUMENT(call), x, matrix, dst);            \
   }
 
+/* nvcc is told twice the threads of a block: two of the largest blocks find room. The launcher counts on it. */
+#define CRK_WIDE_BOUND ((crk::async_copies::present ? 2 : 1) * CRK_WIDE_THREADS)
+#define CRK_MATMUL_WIDE_OF(suffix, T)                                                       \
+  CRK_STREAMING(matmul_##suffix##_wide_vec, CRK_WIDE_BOUND, 4, (crk_wide_product_t call)) { \
+    crk::matmul_wide<T>(CRK_ND_ARGUMENT(call));                                             \
+  }
+#define CRK_MATMUL_GATE_OF(op, suffix, T)                                                    \
+  CRK_STREAMING(matmul_gate_##op##_##suffix, CRK_WIDE_BOUND, 4, (crk_wide_product_t call)) { \
+    crk::matmul_gate<crk::op##_op, T>(CRK_ND_ARGUMENT(call));                                \
+  }
+
 #define CRK_MATMUL_BF16(rows, columns, threads, m, n) CRK_MATMUL_HALF_OF(bf16, crk::bf16, rows, columns, threads, m, n)
 #define CRK_MATMUL_F16(rows, columns, threads, m, n)  CRK_MATMUL_HALF_OF(f16, crk::f16, rows, columns, threads, m, n)
 #define CRK_MATMUL_F32(rows, columns, threads, m, n)  CRK_MATMUL_FLOAT_OF(f32, float, rows, columns, threads, m, n)
@@ -69,5 +81,9 @@ CRK_MATMUL_TILES(CRK_MATMUL_F32)
 CRK_MATMUL_TILES(CRK_MATMUL_F64)
 CRK_FLOAT_TYPES(CRK_MATMUL_PARTS_OF)
 CRK_FLOAT_TYPES(CRK_MATMUL_VEC_OF)
+CRK_FLOAT_TYPES(CRK_MATMUL_WIDE_OF)
+CRK_GATE_OPS(CRK_MATMUL_GATE_OF, f32, float)
+CRK_GATE_OPS(CRK_MATMUL_GATE_OF, f16, crk::f16)
+CRK_GATE_OPS(CRK_MATMUL_GATE_OF, bf16, crk::bf16)
 
 CRK_MODULE(matmul)

@@ -1,4 +1,4 @@
-// include/ fnv1a 267f0dd59202f60936e5e27c17381685
+// include/ fnv1a 443fcd984844777ffe99f3a0c8c92be9
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2261,8 +2261,8 @@ unsafe extern "C" {
  A BLAS library computes the product where there is one (crk_device_blas) and the layouts fit it. They fit where one
  of the last two dims of each operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This
  library's own kernels compute all other products. They also take over where the BLAS library fails, and where it
- would have to be opened while a handle on the GPU is captured. A product with a single row or column in a suitable
- layout always uses them. Both can be captured in a graph.
+ would have to be opened while a handle on the GPU is captured. A product with a single row or column uses them too,
+ where they are faster for its layout. Both can be captured in a graph.
 
  One launch (more only where a grid would exceed the device's limit) and no scratch memory; a BLAS library allocates
  at its first product. Where outputs are few and k is long, this library's kernels take two launches and scratch
@@ -2281,6 +2281,86 @@ unsafe extern "C" {
         lhs: crk_const_view_t,
         rhs_layout: *const crk_layout_t,
         rhs: crk_const_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+/// A matrix of weights, (n, k) in any layout, and the place of its n results.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_matmul_weights {
+    pub layout: *const crk_layout_t,
+    pub weights: crk_const_view_t,
+    /// contiguous from the beginning of the view
+    pub dst: crk_view_t,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of crk_matmul_weights",
+    ][::core::mem::size_of::<crk_matmul_weights>() - 40usize];
+    [
+        "Alignment of crk_matmul_weights",
+    ][::core::mem::align_of::<crk_matmul_weights>() - 8usize];
+    [
+        "Offset of field: crk_matmul_weights::layout",
+    ][::core::mem::offset_of!(crk_matmul_weights, layout) - 0usize];
+    [
+        "Offset of field: crk_matmul_weights::weights",
+    ][::core::mem::offset_of!(crk_matmul_weights, weights) - 8usize];
+    [
+        "Offset of field: crk_matmul_weights::dst",
+    ][::core::mem::offset_of!(crk_matmul_weights, dst) - 24usize];
+};
+impl Default for crk_matmul_weights {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// A matrix of weights, (n, k) in any layout, and the place of its n results.
+pub type crk_matmul_weights_t = crk_matmul_weights;
+unsafe extern "C" {
+    /** dst\[i\] = the sum over l of weights\[i, l\] \* x\[l\], for each of `count` matrices, 1 to 3: a row of activations times
+ the transposed weights of several linear layers, such as those of queries, keys and values. x is k contiguous
+ elements. dtypes BF16, F16, F32 and F64. Each result is as exact as that of crk_matmul. No dst overlaps another dst,
+ x or weights.
+
+ One launch without scratch memory, if on a GPU all weights are contiguous along k, rows have at least 1024 bytes, and
+ x and all rows are aligned to 16 bytes. Otherwise each matrix is multiplied by crk_matmul.
+
+ Fails as crk_matmul does; CRK_INVALID_ARGUMENT also for another `count`.*/
+    pub fn crk_matmul_grouped(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        k: usize,
+        x: crk_const_view_t,
+        weights: *const crk_matmul_weights_t,
+        count: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = op(the sum over l of gate\[i, l\] \* x\[l\]) \* (the sum over l of up\[i, l\] \* x\[l\]): the first half of a gated
+ feed-forward layer, for a row of activations. gate and up are weights (n, k), x is k contiguous elements, and dst is n
+ contiguous elements. dtypes BF16, F16, F32 and F64. Both sums are rounded to the dtype as by crk_matmul, and go
+ through crk_gate. dst overlaps neither x nor weights.
+
+ One launch without scratch memory under the conditions of crk_matmul_grouped, except in F64. Otherwise two products and a
+ gate, and scratch memory of 2 \* n elements from crk_alloc, which is freed before the return.
+
+ Fails as crk_matmul and crk_gate do.*/
+    pub fn crk_matmul_gate(
+        self_: crk_device_t,
+        op: crk_gate_op_t,
+        dtype: crk_dtype_t,
+        k: usize,
+        x: crk_const_view_t,
+        gate_layout: *const crk_layout_t,
+        gate: crk_const_view_t,
+        up_layout: *const crk_layout_t,
+        up: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }

@@ -6,7 +6,7 @@ use candle_rocm_sys::sys::{
     crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
     crk_unary_op_t as Unary,
 };
-use candle_rocm_sys::{Attention, Backend, Buffer, Conv, DType, Device, GateOp, Layout, Result, sys};
+use candle_rocm_sys::{Attention, Backend, Buffer, Conv, DType, Device, GateOp, Layout, Result, Strided, sys};
 
 #[path = "../build/architectures.rs"]
 mod architectures;
@@ -554,6 +554,23 @@ fn by_transposed(on: &On, (m, k, n): (usize, usize, usize)) -> Result<()> {
     on.device.matmul(F32, (&plain(&[m, k]), &on.a), (&strided(&[k, n], &[1, k]), &on.b), &on.dst)
 }
 
+/// A row times weights of 100 rows and more, one after another in memory.
+fn multiply_weights(on: &On, k: usize, rows: &[usize]) -> Result<()> {
+    let layouts: Vec<Layout> = rows.iter().map(|&n| plain(&[n, k])).collect();
+    let mut weights = Vec::new();
+    for (i, layout) in layouts.iter().enumerate() {
+        let dst = on.dst.range(4096 * i..4096 * (i + 1))?;
+        weights.push((Strided { layout, view: (&on.b).into() }, dst));
+    }
+    on.device.matmul_grouped(F16, k, &on.a, &weights)
+}
+
+fn multiply_gate(on: &On, dtype: DType, k: usize) -> Result<()> {
+    let layout = plain(&[400, k]);
+    let weights = Strided { layout: &layout, view: (&on.b).into() };
+    on.device.matmul_gate(sys::crk_gate_op_t::CRK_GATE_SILU, dtype, k, &on.a, weights, weights, &on.dst)
+}
+
 /// Attention of 65 f16 queries and keys, or of other numbers, in 4 heads of 2, twice.
 struct Attending<'a> {
     on: &'a On,
@@ -658,7 +675,22 @@ fn products() {
         check(&[
             ("a row", |on| product(on, (1, 64, 64)), &["matmul_f32_columns_vec"]),
             ("a row, k along memory", |on| by_transposed(on, (1, 64, 64)), &["matmul_f32_rows_vec"]),
+            ("a row, long k", |on| by_transposed(on, (1, 256, 64)), &["matmul_f32_wide_vec"]),
+            ("a row, no whole pieces of k", |on| by_transposed(on, (1, 257, 64)), &["matmul_f32_rows_vec"]),
             ("a column", |on| product(on, (64, 64, 1)), &["matmul_f32_rows_vec"]),
+            ("a column, long k", |on| product(on, (64, 256, 1)), &["matmul_f32_wide_vec"]),
+            ("a row, three matrices", |on| multiply_weights(on, 512, &[100, 20, 20]), &["matmul_f16_wide_vec"]),
+            (
+                "a row, two matrices with short rows",
+                |on| multiply_weights(on, 504, &[100, 20]),
+                &["matmul_f16_rows_vec", "matmul_f16_rows_vec"],
+            ),
+            ("a row, a gate", |on| multiply_gate(on, F16, 512), &["matmul_gate_silu_f16"]),
+            (
+                "a row, a gate in f64",
+                |on| multiply_gate(on, DType::F64, 512),
+                &["matmul_f64_wide_vec", "matmul_f64_wide_vec", "gate_silu_f64_vec"],
+            ),
             ("few rows", |on| product(on, (16, 64, 512)), &["matmul_f32_16x64_tiles"]),
             ("few columns", |on| product(on, (512, 64, 16)), &["matmul_f32_16x64_tiles"]),
             ("small", |on| product(on, (32, 64, 64)), &["matmul_f32_32x32_tiles"]),
@@ -751,7 +783,10 @@ const GRIDS: &[Grid] = &[
     (|on| on.device.argsort(F32, &plain(&[512, 64]), &on.a, true, &on.dst, None), "argsort_many_f32", [16; 5]),
     (|on| product(on, (400, 16, 250)), "matmul_f32_128x128_tiles", [8; 5]),
     (|on| product(on, (32, 4096, 32)), "matmul_f32_32x32_tiles", [8; 5]),
-    (|on| by_transposed(on, (1, 4096, 100)), "matmul_f32_rows_vec", [25; 5]),
+    (|on| by_transposed(on, (1, 4097, 100)), "matmul_f32_rows_vec", [25; 5]),
+    (|on| by_transposed(on, (1, 4096, 100)), "matmul_f32_wide_vec", [25, 25, 25, 50, 50]),
+    (|on| multiply_weights(on, 1024, &[700, 100, 101]), "matmul_f16_wide_vec", [226; 5]),
+    (|on| multiply_gate(on, F16, 4096), "matmul_gate_silu_f16", [80, 80, 58, 100, 100]),
     (|on| multiply_rows(on, 256, 65), "mul_mat_q2_K_128x64_tiles", [4; 5]),
     // Limited by registers. An architecture has 1536, 1024 or 512 per lane; a wave of 32 lanes takes 128 or 192, and
     // one of 64 half of that.

@@ -407,6 +407,7 @@ const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "quantized_vec", "q2_K_x2", 7),
     ("64 lanes", "moe", "moe_vec_q5_K_1", 7),
     ("64 lanes", "moe", "moe_vec_q6_K_1", 7),
+    ("64 lanes", "matmul", "matmul_gate_", 7),
     ("1024 registers", "moe", "_4", 7),
 ];
 
@@ -635,7 +636,7 @@ fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed
     for (name, instructions) in subject.all_kernels()? {
         let expected = match (name, line.dot2) {
             // In the other kernels, neighbours along k are in different words.
-            (name, _) if !name.ends_with("_rows_vec") => continue,
+            (name, _) if !name.ends_with("_rows_vec") && !name.ends_with("_wide_vec") => continue,
             (name, dot2) if name.starts_with("matmul_f16_") => dot2 != "NONE",
             (name, dot2) if name.starts_with("matmul_bf16_") => dot2 == "BOTH",
             _ => continue,

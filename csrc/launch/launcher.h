@@ -93,6 +93,8 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(MATMUL_ROWS, CRK_DTYPE_COUNT)                              \
   XX(MATMUL_COLUMNS, CRK_DTYPE_COUNT)                           \
   XX(MATMUL_PARTS, CRK_DTYPE_COUNT)                             \
+  XX(MATMUL_WIDE, CRK_DTYPE_COUNT)                              \
+  XX(MATMUL_GATE, CRK_GATE_COUNT * CRK_ACTIVATIONS)             \
   XX(RANDOM_SEED, 1)                                            \
   XX(RANDOM_UNIFORM, CRK_DTYPE_COUNT)                           \
   XX(RANDOM_NORMAL, CRK_DTYPE_COUNT)                            \

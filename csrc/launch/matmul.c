@@ -177,6 +177,17 @@ static crk_status_t launch_matmul_rows(crk_device_t self, problem_t *problem) {
   return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, rows), 1, 0);
 }
 
+/* The same with long rows. Returns false if the kernel does not take the product. */
+static bool describe_wide(crk_device_t self, const problem_t *problem, crk_wide_product_t *wide) {
+  const crk_matmul_t *call = &problem->call;
+  if (call->lhs.rows != 1 || call->lhs.k_stride != 1 || call->rhs.k_stride != 1 || call->batch.numel != 1) {
+    return false;
+  }
+  *wide = (crk_wide_product_t){
+      .matrix = {{problem->rhs, problem->dst, call->rhs.rows, call->rhs.row_stride}}, .x = problem->lhs, .k = call->k};
+  return crk_priv_wide_fits(self, wide, 1, problem->element_bytes);
+}
+
 /* A vector times a matrix that is contiguous across its rows. */
 static crk_status_t launch_matmul_columns(crk_device_t self, problem_t *problem) {
   crk_function_t function;
@@ -360,8 +371,8 @@ static launch_vec_t find_vec(const problem_t *problem) {
   return NULL;
 }
 
-/* Whether cuBLAS is faster than the kernels for one row. They are as fast for one matrix that is contiguous along k,
- * has at most as many rows as columns, and is not large. */
+/* Whether cuBLAS is faster than the kernels for one row, apart from that for long rows. They are as fast for one matrix
+ * that is contiguous along k, has at most as many rows as columns, and is not large. */
 static bool is_blas_faster(crk_device_t self, const problem_t *problem, launch_vec_t vec) {
   const crk_matmul_t *call = &problem->call;
   const bool is_short = call->rhs.rows <= call->k && call->k <= ((uint64_t)1 << 24) / call->rhs.rows;
@@ -375,6 +386,11 @@ static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
   const bool is_exchanged = call->rhs.rows < call->lhs.rows && call->rhs.rows <= tiles[THIN].rows;
   if (is_exchanged) {
     exchange(problem);
+  }
+  /* On an H200 this kernel takes less time than cuBLAS (docs/matmul.md, "One row"). */
+  crk_wide_product_t wide;
+  if (describe_wide(self, problem, &wide)) {
+    return crk_priv_wide_multiply(self, problem->dtype, &wide, 1);
   }
   const launch_vec_t vec = find_vec(problem);
   if (vec != NULL && !is_blas_faster(self, problem, vec)) {

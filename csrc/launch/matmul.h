@@ -1,4 +1,4 @@
-/* matmul.h: shared by the launchers of matrix products, matmul.c and conv_cores.c. */
+/* matmul.h: shared by the launchers of matrix products, matmul.c, matmul_wide.c and conv_cores.c. */
 #ifndef CRK_LAUNCH_MATMUL_H
 #define CRK_LAUNCH_MATMUL_H
 
@@ -7,5 +7,16 @@
 
 /* Numbers the tiles of a matrix: `across` tiles along n, `down` tiles along m. */
 void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t down);
+
+/* Whether the kernels of matmul_wide.h take the product of a row with `count` matrices. Its x, k and matrices are set;
+ * all are contiguous along k. */
+bool crk_priv_wide_fits(crk_device_t self, const crk_wide_product_t *product, uint32_t count, uint32_t element_bytes);
+
+/* Launches `function`, a kernel of matmul_wide.h, for a product that fits. Fills in how blocks share the work. */
+crk_status_t crk_priv_wide_launch(crk_device_t self, crk_function_t function, crk_wide_product_t *product,
+                                  uint32_t count, bool is_gate, uint32_t element_bytes);
+
+/* The same with the kernel that multiplies `count` matrices. */
+crk_status_t crk_priv_wide_multiply(crk_device_t self, crk_dtype_t dtype, crk_wide_product_t *product, uint32_t count);
 
 #endif

@@ -1,5 +1,6 @@
 /* Arguments of the kernels that multiply matrices, and the tile sizes that launcher and kernels share. Plain C;
- * csrc/launch/matmul.c fills crk_matmul_t in, kernels/matmul/matmul_tile.h and matmul_vec.h read it.
+ * csrc/launch/matmul.c fills crk_matmul_t in, kernels/matmul/matmul_tile.h and matmul_vec.h read it. csrc/launch/linear.c
+ * fills crk_wide_product_t in, kernels/matmul/matmul_wide.h reads it.
  *
  * dst[m][n] = lhs[m][k] * rhs[k][n] for every matrix of the batch. */
 #ifndef CRK_MATMUL_CALL_H
@@ -44,6 +45,35 @@ enum {
 #define CRK_MATMUL_CUDA_SLOTS 3
 #define CRK_MATMUL_CUDA_BYTES(rows, columns) \
   (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_MATMUL_DEPTH(1, rows, columns) * 2)
+
+/* The kernels that multiply one row x with long rows of matrices (matmul_wide.h). */
+enum {
+  CRK_WIDE_MATRICES = 3, /* the most matrices of a launch */
+  CRK_WIDE_THREADS = 512, /* the most threads of a block */
+  /* Pieces of 16 bytes that a thread has of each row. So a thread requests 128 bytes at once. On an H200 this is enough
+   * to read memory at full speed. */
+  CRK_WIDE_PIECES = 4,
+  CRK_WIDE_SUMS = 1024 /* room for sums: the rows of a block times its groups of 32 threads */
+};
+
+/* A matrix of `rows` rows, which are contiguous along k. Addresses of rows are multiples of 16 bytes. */
+typedef struct crk_wide_matrix {
+  const void *first;
+  void *dst; /* `rows` elements */
+  uint64_t rows, row_stride; /* the stride in elements */
+} crk_wide_matrix_t;
+
+/* x times each matrix. A block multiplies block_rows rows of a matrix, the last block of a matrix the rest. Matrix i
+ * has the blocks from end[i - 1] to before end[i]; matrices beyond the last have none. k is whole pieces of 16 bytes.
+ * A block sums `chunk` elements of k at a time, at most CRK_WIDE_PIECES pieces per thread. */
+typedef struct crk_wide_product {
+  crk_wide_matrix_t matrix[CRK_WIDE_MATRICES];
+  const void *x;
+  uint64_t k, chunk;
+  uint32_t end[CRK_WIDE_MATRICES];
+  uint32_t block_rows, threads; /* threads of a block, a multiple of 32 */
+  uint32_t unused; /* padding */
+} crk_wide_product_t;
 
 /* How a block reads an operand from global memory. */
 enum {

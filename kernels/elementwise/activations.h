@@ -138,4 +138,8 @@ struct gate {
 }  // namespace
 }  // namespace crk
 
+/* XX(name of the functor without _op, suffix, type): the activations of gates, in the order of CRK_GATE_MAP. */
+#define CRK_GATE_OPS(XX, suffix, T) \
+  XX(silu, suffix, T) XX(gelu, suffix, T) XX(gelu_erf, suffix, T) XX(relu, suffix, T) XX(sigmoid, suffix, T)
+
 #endif

@@ -33,6 +33,10 @@ CRK_FN uint32_t in_turn(uint32_t word, T first);
 template <class T>
 CRK_FN T *uniform_pointer(T *p);
 
+/* Returns `word`. In a loop, the compiler computes nothing from it before step `step`, which is below 2^31 and differs
+ * in each step. nvcc would move computations on what a loop keeps before the loop, and then lack registers. */
+CRK_FN uint32_t in_step(uint32_t word, uint32_t step);
+
 /* Returns `word`, which is the same in all lanes of the wave. The compiler computes it here, and not again at each use.
  */
 CRK_FN uint32_t settled(uint32_t word);

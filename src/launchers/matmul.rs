@@ -1,11 +1,48 @@
 //! Matrix products. The contract is in `include/candle_rocm/launchers/matmul.h`.
 use crate::error::{check, static_text};
-use crate::{Buffer, DType, Device, Layout, Result, sys};
+use crate::{Buffer, DType, Device, GateOp, Layout, Result, Strided, View, sys};
 
 impl Device {
     /// `dst = lhs * rhs` for each pair of matrices of a batch, in any layout: `crk_matmul`.
     pub fn matmul(&self, dtype: DType, lhs: (&Layout, &Buffer), rhs: (&Layout, &Buffer), dst: &Buffer) -> Result<()> {
         launch!(self.crk_matmul(dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
+    }
+
+    /// A row of `k` elements times one to three matrices of weights (n, k). Each has the place of its n results:
+    /// `crk_matmul_grouped`.
+    pub fn matmul_grouped<'a>(
+        &self,
+        dtype: DType,
+        k: usize,
+        x: impl Into<View<'a>>,
+        weights: &[(Strided<'_>, View<'_>)],
+    ) -> Result<()> {
+        let x = self.view(x)?;
+        let mut all = [sys::crk_matmul_weights_t::default(); 3];
+        for (to, (weights, dst)) in all.iter_mut().zip(weights) {
+            to.layout = weights.layout;
+            to.weights = self.view(weights.view)?;
+            to.dst = self.view(*dst)?;
+        }
+        // The launcher refuses a larger count.
+        launch!(self.crk_matmul_grouped(dtype, k, x, all.as_ptr(), weights.len()))
+    }
+
+    /// `dst = op(gate * x) * (up * x)` for a row of `k` elements and weights (n, k): `crk_matmul_gate`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn matmul_gate<'a>(
+        &self,
+        op: GateOp,
+        dtype: DType,
+        k: usize,
+        x: impl Into<View<'a>>,
+        gate: Strided<'_>,
+        up: Strided<'_>,
+        dst: impl Into<View<'a>>,
+    ) -> Result<()> {
+        let (gate_view, up_view) = (self.view(gate.view)?, self.view(up.view)?);
+        let (x, dst) = (self.view(x)?, self.view(dst)?);
+        launch!(self.crk_matmul_gate(op, dtype, k, x, gate.layout, gate_view, up.layout, up_view, dst))
     }
 
     /// Allows a BLAS library to round the operands of f32 products to TF32, in the whole process:

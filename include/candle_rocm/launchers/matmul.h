@@ -3,6 +3,7 @@
 #define CANDLE_ROCM_LAUNCHERS_MATMUL_H
 
 #include "candle_rocm/device.h"
+#include "candle_rocm/launchers/elementwise.h"
 #include "candle_rocm/layout.h"
 
 #ifdef __cplusplus
@@ -23,8 +24,8 @@ extern "C" {
  * A BLAS library computes the product where there is one (crk_device_blas) and the layouts fit it. They fit where one
  * of the last two dims of each operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This
  * library's own kernels compute all other products. They also take over where the BLAS library fails, and where it
- * would have to be opened while a handle on the GPU is captured. A product with a single row or column in a suitable
- * layout always uses them. Both can be captured in a graph.
+ * would have to be opened while a handle on the GPU is captured. A product with a single row or column uses them too,
+ * where they are faster for its layout. Both can be captured in a graph.
  *
  * One launch (more only where a grid would exceed the device's limit) and no scratch memory; a BLAS library allocates
  * at its first product. Where outputs are few and k is long, this library's kernels take two launches and scratch
@@ -39,6 +40,38 @@ extern "C" {
 CRK_API crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout,
                                 crk_const_view_t lhs, const crk_layout_t *rhs_layout, crk_const_view_t rhs,
                                 crk_view_t dst);
+
+/* A matrix of weights, (n, k) in any layout, and the place of its n results. */
+typedef struct crk_matmul_weights {
+  const crk_layout_t *layout;
+  crk_const_view_t weights;
+  crk_view_t dst; /* contiguous from the beginning of the view */
+} crk_matmul_weights_t;
+
+/* dst[i] = the sum over l of weights[i, l] * x[l], for each of `count` matrices, 1 to 3: a row of activations times
+ * the transposed weights of several linear layers, such as those of queries, keys and values. x is k contiguous
+ * elements. dtypes BF16, F16, F32 and F64. Each result is as exact as that of crk_matmul. No dst overlaps another dst,
+ * x or weights.
+ *
+ * One launch without scratch memory, if on a GPU all weights are contiguous along k, rows have at least 1024 bytes, and
+ * x and all rows are aligned to 16 bytes. Otherwise each matrix is multiplied by crk_matmul.
+ *
+ * Fails as crk_matmul does; CRK_INVALID_ARGUMENT also for another `count`. */
+CRK_API crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, crk_const_view_t x,
+                                        const crk_matmul_weights_t *weights, size_t count);
+
+/* dst[i] = op(the sum over l of gate[i, l] * x[l]) * (the sum over l of up[i, l] * x[l]): the first half of a gated
+ * feed-forward layer, for a row of activations. gate and up are weights (n, k), x is k contiguous elements, and dst is n
+ * contiguous elements. dtypes BF16, F16, F32 and F64. Both sums are rounded to the dtype as by crk_matmul, and go
+ * through crk_gate. dst overlaps neither x nor weights.
+ *
+ * One launch without scratch memory under the conditions of crk_matmul_grouped, except in F64. Otherwise two products and a
+ * gate, and scratch memory of 2 * n elements from crk_alloc, which is freed before the return.
+ *
+ * Fails as crk_matmul and crk_gate do. */
+CRK_API crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, size_t k,
+                                     crk_const_view_t x, const crk_layout_t *gate_layout, crk_const_view_t gate,
+                                     const crk_layout_t *up_layout, crk_const_view_t up, crk_view_t dst);
 
 /* Allows a BLAS library to round the operands of f32 products to TF32, which has 10 bits of mantissa in place of 23;
  * sums stay f32. It is off at first. The setting is of the whole process, and products that a graph has recorded keep

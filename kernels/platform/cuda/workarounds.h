@@ -17,6 +17,11 @@ CRK_FN uint32_t opaque(uint32_t x) {
 
 CRK_FN uint32_t settled(uint32_t x) { return opaque(x); }
 
+/* An empty assembler statement does not stop ptxas, which does not see it. All bits seem to depend on `step`. */
+CRK_FN uint32_t in_step(uint32_t word, uint32_t step) {
+  return word ^ static_cast<uint32_t>(static_cast<int32_t>(step) >> 31);
+}
+
 CRK_FN void swap_if(uint32_t bit, float &a, float &b) {
   const uint32_t first = bit_cast<uint32_t>(a), second = bit_cast<uint32_t>(b), swap = (first ^ second) & (0u - bit);
   a = bit_cast<float>(first ^ swap);

@@ -23,6 +23,8 @@ CRK_FN uint32_t whole_word(uint32_t x) {
 
 CRK_FN uint32_t whole_bytes(uint32_t word) { return opaque(word); }
 
+CRK_FN uint32_t in_step(uint32_t word, uint32_t) { return opaque(word); }
+
 template <class T>
 CRK_FN uint32_t in_turn(uint32_t word, T first) {
   static_assert(sizeof(T) == 4, "a register");

@@ -18,6 +18,7 @@ namespace crk {
 
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
 CRK_FN uint32_t settled(uint32_t x) { return x; }
+CRK_FN uint32_t in_step(uint32_t word, uint32_t) { return word; }
 CRK_FN void swap_if(uint32_t bit, float &a, float &b) {
   const float first = a;
   a = bit != 0 ? b : first;

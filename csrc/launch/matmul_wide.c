@@ -1,0 +1,223 @@
+/* Launches of the products of one row with long rows of matrices (kernels/matmul/matmul_wide.h), and the launchers that
+ * multiply a row with several matrices at once. */
+#include "launch/matmul.h"
+#include "launch/quantized.h"
+
+enum {
+  /* Shorter rows have too few pieces of 16 bytes for the threads of a group. */
+  LEAST_ROW_BYTES = 1024,
+  /* Keeps the number of threads of a launch below 2^32, also where a unit holds few blocks. */
+  MOST_ROWS = 1 << 26,
+  GROUP_THREADS = 32, /* threads of a group, which has a sum of its own */
+  /* Blocks per block that an NVIDIA GPU holds at once. Small blocks end together: on an H200 four take 0.5 to 2 % less
+   * time than one. AMD GPUs get one, because more blocks read x more often (not measured). */
+  CUDA_PASSES = 4
+};
+
+bool crk_priv_wide_fits(crk_device_t self, const crk_wide_product_t *product, uint32_t count, uint32_t element_bytes) {
+  const uint64_t row_bytes = product->k * element_bytes;
+  uint64_t places = (uintptr_t)product->x | row_bytes;
+  bool fits = self->driver->backend != CRK_BACKEND_CPU && row_bytes >= LEAST_ROW_BYTES;
+  for (uint32_t i = 0; i < count; i++) {
+    const crk_wide_matrix_t *matrix = &product->matrix[i];
+    places |= (uintptr_t)matrix->first | matrix->row_stride * element_bytes;
+    fits = fits && matrix->rows <= MOST_ROWS;
+  }
+  return fits && places % 16 == 0;
+}
+
+crk_status_t crk_priv_wide_launch(crk_device_t self, crk_function_t function, crk_wide_product_t *product,
+                                  uint32_t count, bool is_gate, uint32_t element_bytes) {
+  const uint64_t piece = 16 / element_bytes, wave = self->context->info.wave_size;
+  const uint64_t most = (uint64_t)CRK_WIDE_THREADS * CRK_WIDE_PIECES; /* pieces of a chunk */
+  const uint64_t pieces = product->k / piece;
+  const uint64_t chunk = crk_priv_ceil_div(pieces, crk_priv_ceil_div(pieces, most));
+  const uint64_t waves = crk_priv_ceil_div(chunk, wave * CRK_WIDE_PIECES);
+  const uint32_t threads = (uint32_t)(waves * wave);
+  product->chunk = chunk * piece;
+  product->threads = threads;
+  /* nvcc leaves registers for two blocks of the most threads. */
+  const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
+  const uint32_t unit_blocks = is_cuda ? 2 * CRK_WIDE_THREADS / threads : 0;
+  const uint64_t held = crk_priv_held_blocks(self, function, threads, 0, unit_blocks);
+  const uint32_t matrices = is_gate ? 1 : count; /* that have blocks of their own */
+  uint64_t rows = 0;
+  for (uint32_t i = 0; i < matrices; i++) {
+    rows += product->matrix[i].rows;
+  }
+  /* A thread has two sums at hand: those of two rows, or of a row of both matrices. */
+  const uint32_t step = is_gate ? 1 : 2, room = CRK_WIDE_SUMS / (threads / GROUP_THREADS) / (is_gate ? 2 : 1);
+  const uint64_t wanted = crk_priv_ceil_div(rows, held * (is_cuda ? CUDA_PASSES : 1));
+  product->block_rows = (uint32_t)crk_priv_least(crk_priv_ceil_div(wanted, step) * step, room / step * step);
+  uint32_t blocks = 0;
+  for (uint32_t i = 0; i < CRK_WIDE_MATRICES; i++) {
+    blocks += i < matrices ? (uint32_t)crk_priv_ceil_div(product->matrix[i].rows, product->block_rows) : 0;
+    product->end[i] = blocks;
+  }
+  const void *args[] = {product};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){threads, 1, 1}, 0, args);
+}
+
+crk_status_t crk_priv_wide_multiply(crk_device_t self, crk_dtype_t dtype, crk_wide_product_t *product, uint32_t count) {
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_WIDE + (uint32_t)dtype, CRK_MODULE_MATMUL, &function,
+                         "matmul_%s_wide_vec", crk_dtype_name(dtype)));
+  return crk_priv_wide_launch(self, function, product, count, false, (uint32_t)crk_dtype_size(dtype));
+}
+
+/* ---- several matrices at once */
+
+/* A row and its matrices. `product` is filled in, apart from how blocks share the work. */
+typedef struct vec_problem {
+  const char *where;
+  crk_dtype_t dtype;
+  uint32_t element_bytes, count;
+  crk_const_view_t x;
+  const crk_matmul_weights_t *weights;
+  crk_wide_product_t product;
+  bool is_along_k; /* every matrix is contiguous along k */
+} vec_problem_t;
+
+/* Checks the weights and their place in memory; their dst is not checked. */
+static crk_status_t describe_weights(vec_problem_t *problem, uint32_t i, size_t *bytes) {
+  const crk_matmul_weights_t *weights = &problem->weights[i];
+  const crk_tensor_t tensor = {"layout", "weights", weights->layout, weights->weights, problem->element_bytes};
+  crk_extent_t extent;
+  const void *first;
+  CRK_TRY(crk_priv_layout_extent(problem->where, tensor.layout_name, tensor.layout, &extent));
+  const crk_layout_t *layout = weights->layout;
+  CRK_REFUSE_IF(layout->rank != 2, "%s: layout.rank of matrix %u is %u; it must be 2", problem->where, (unsigned)i,
+                (unsigned)layout->rank);
+  CRK_REFUSE_IF(layout->dims[1] != problem->product.k, "%s: layout.dims[1] of matrix %u is %zu, but k is %zu",
+                problem->where, (unsigned)i, layout->dims[1], (size_t)problem->product.k);
+  CRK_TRY(crk_priv_tensor_first(problem->where, &tensor, &extent, &first));
+  *bytes = extent.numel == 0 ? 0 : (extent.last - layout->offset + 1) * problem->element_bytes;
+  problem->product.matrix[i] =
+      (crk_wide_matrix_t){.first = first, .rows = layout->dims[0], .row_stride = layout->strides[0]};
+  problem->is_along_k = problem->is_along_k && layout->strides[1] == 1;
+  return CRK_OK;
+}
+
+/* Checks a dst of `n` elements against the row and all weights. */
+static crk_status_t check_vec_dst(const vec_problem_t *problem, crk_view_t dst, size_t n, const size_t *weights_bytes) {
+  CRK_TRY(crk_priv_check_elements(problem->where, "dst", crk_const(dst), n, problem->element_bytes));
+  const size_t bytes = n * problem->element_bytes;
+  CRK_TRY(crk_priv_check_apart(problem->where, "dst", dst.ptr, bytes, "x", problem->x.ptr,
+                               problem->product.k * problem->element_bytes));
+  for (uint32_t i = 0; i < problem->count; i++) {
+    CRK_TRY(crk_priv_check_apart(problem->where, "dst", dst.ptr, bytes, "weights", problem->product.matrix[i].first,
+                                 weights_bytes[i]));
+  }
+  return CRK_OK;
+}
+
+/* Fills in `problem` from its arguments. */
+static crk_status_t begin_vec(crk_device_t self, vec_problem_t *problem, size_t k, size_t *weights_bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, problem->where);
+  CRK_TRY(crk_priv_check_wide_float(problem->where, problem->dtype));
+  problem->element_bytes = (uint32_t)crk_dtype_size(problem->dtype);
+  problem->product = (crk_wide_product_t){.x = problem->x.ptr, .k = k};
+  problem->is_along_k = true;
+  CRK_TRY(crk_priv_check_elements(problem->where, "x", problem->x, k, problem->element_bytes));
+  for (uint32_t i = 0; i < problem->count; i++) {
+    CRK_TRY(describe_weights(problem, i, &weights_bytes[i]));
+  }
+  return CRK_OK;
+}
+
+/* One product by crk_matmul. */
+static crk_status_t multiply_alone(crk_device_t self, const vec_problem_t *problem, uint32_t i, crk_view_t dst) {
+  const crk_matmul_weights_t *weights = &problem->weights[i];
+  const crk_layout_t *layout = weights->layout;
+  const size_t row[] = {1, problem->product.k};
+  crk_layout_t x;
+  CRK_TRY(crk_layout_contiguous(row, 2, &x));
+  const crk_layout_t rhs = {.rank = 2,
+                            .dims = {layout->dims[1], layout->dims[0]},
+                            .strides = {layout->strides[1], layout->strides[0]},
+                            .offset = layout->offset};
+  return crk_matmul(self, problem->dtype, &x, problem->x, &rhs, weights->weights, dst);
+}
+
+crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, crk_const_view_t x,
+                                const crk_matmul_weights_t *weights, size_t count) {
+  vec_problem_t problem = {
+      .where = "crk_matmul_grouped", .dtype = dtype, .count = (uint32_t)count, .x = x, .weights = weights};
+  CRK_REFUSE_IF(count == 0 || count > CRK_WIDE_MATRICES, "%s: count is %zu; it must be 1 to %d", problem.where, count,
+                (int)CRK_WIDE_MATRICES);
+  CRK_REFUSE_IF(weights == NULL, "%s: weights is NULL", problem.where);
+  size_t weights_bytes[CRK_WIDE_MATRICES];
+  CRK_TRY(begin_vec(self, &problem, k, weights_bytes));
+  bool is_empty = false;
+  for (uint32_t i = 0; i < problem.count; i++) {
+    const size_t n = problem.product.matrix[i].rows;
+    CRK_TRY(check_vec_dst(&problem, weights[i].dst, n, weights_bytes));
+    for (uint32_t j = 0; j < i; j++) {
+      CRK_TRY(crk_priv_check_apart(problem.where, "dst", weights[i].dst.ptr, n * problem.element_bytes, "another dst",
+                                   weights[j].dst.ptr, problem.product.matrix[j].rows * problem.element_bytes));
+    }
+    problem.product.matrix[i].dst = weights[i].dst.ptr;
+    is_empty = is_empty || n == 0;
+  }
+  if (!is_empty && problem.is_along_k &&
+      crk_priv_wide_fits(self, &problem.product, problem.count, problem.element_bytes)) {
+    return crk_priv_wide_multiply(self, dtype, &problem.product, problem.count);
+  }
+  for (uint32_t i = 0; i < problem.count; i++) {
+    CRK_TRY(multiply_alone(self, &problem, i, weights[i].dst));
+  }
+  return CRK_OK;
+}
+
+/* Both products in scratch memory, and the gate. */
+static crk_status_t gate_apart(crk_device_t self, crk_gate_op_t op, const vec_problem_t *problem, size_t n,
+                               crk_view_t dst) {
+  const size_t bytes = n * problem->element_bytes;
+  void *scratch;
+  CRK_TRY(crk_alloc(self, 2 * bytes, &scratch));
+  const crk_view_t gate = {scratch, bytes}, up = {(char *)scratch + bytes, bytes};
+  crk_layout_t layout;
+  crk_status_t status = crk_layout_contiguous(&n, 1, &layout);
+  status = status == CRK_OK ? multiply_alone(self, problem, 0, gate) : status;
+  status = status == CRK_OK ? multiply_alone(self, problem, 1, up) : status;
+  if (status == CRK_OK) {
+    status = crk_gate(self, op, problem->dtype, &layout, crk_const(gate), &layout, crk_const(up), dst);
+  }
+  const crk_status_t freed = crk_free(self, scratch);
+  return status != CRK_OK ? status : freed;
+}
+
+crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, size_t k, crk_const_view_t x,
+                             const crk_layout_t *gate_layout, crk_const_view_t gate, const crk_layout_t *up_layout,
+                             crk_const_view_t up, crk_view_t dst) {
+  static const char *const roots[CRK_GATE_COUNT] = {
+#define XX(name, value, text) [CRK_GATE_##name] = text,
+      CRK_GATE_MAP(XX)
+#undef XX
+  };
+  const crk_matmul_weights_t weights[] = {{.layout = gate_layout, .weights = gate},
+                                          {.layout = up_layout, .weights = up}};
+  vec_problem_t problem = {.where = "crk_matmul_gate", .dtype = dtype, .count = 2, .x = x, .weights = weights};
+  CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", problem.where, (int)op);
+  size_t weights_bytes[2];
+  CRK_TRY(begin_vec(self, &problem, k, weights_bytes));
+  const size_t n = gate_layout->dims[0];
+  CRK_REFUSE_IF(up_layout->dims[0] != n, "%s: up_layout.dims[0] is %zu, but gate_layout.dims[0] is %zu", problem.where,
+                up_layout->dims[0], n);
+  CRK_TRY(check_vec_dst(&problem, dst, n, weights_bytes));
+  if (n == 0) {
+    return CRK_OK;
+  }
+  uint32_t type = 0;
+  const bool has_kernel = dtype != CRK_DTYPE_F64 && problem.is_along_k &&
+                          crk_priv_wide_fits(self, &problem.product, 2, problem.element_bytes);
+  if (!has_kernel) {
+    return gate_apart(self, op, &problem, n, dst);
+  }
+  CRK_TRY(crk_priv_activation_index(problem.where, dtype, &type));
+  problem.product.matrix[0].dst = dst.ptr;
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_GATE + (uint32_t)op * CRK_ACTIVATIONS + type, CRK_MODULE_MATMUL,
+                         &function, "matmul_gate_%s_%s", roots[op], crk_dtype_name(dtype)));
+  return crk_priv_wide_launch(self, function, &problem.product, 2, true, problem.element_bytes);
+}

@@ -1,0 +1,188 @@
+/* Products of one row x with matrices whose rows are contiguous, long and aligned to 16 bytes. matmul_wide multiplies
+ * up to three matrices in one launch. matmul_gate multiplies two, and gates the results.
+ *
+ * The speed of reading the matrices is the limit. So a block shares each row: a thread has the same pieces of 16 bytes
+ * of every row of the block, and keeps those of x in registers. Memory is read in whole lines, and x once per block. A
+ * thread requests all its pieces of two rows before it multiplies one of them. The sums of the groups of 32 threads
+ * go to shared memory. They are added up once, after the block's last row, so that no thread waits for another before.
+ */
+#ifndef CRK_MATMUL_WIDE_H
+#define CRK_MATMUL_WIDE_H
+
+#include "elementwise/activations.h"
+#include "matmul/matmul_vec.h"
+
+namespace crk {
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
+
+/* Returns the sums of `x` and of `y` over the group of 32 lanes: that of x to its first 16 lanes, that of y to the
+ * others. All lanes of the group must call it. Takes as many shuffles as a single sum. */
+template <class A>
+CRK_FN A sums_of_group(A x, A y) {
+  const bool upper = lane() % group_lanes >= group_lanes / 2;
+  const A mine = upper ? y : x, theirs = upper ? x : y;
+  return butterfly<16>(mine + exchange<16>(theirs), plus());
+}
+
+/* The pieces of x, or of a row, that a thread has. */
+template <class T>
+struct wide_pieces {
+  static constexpr int count = CRK_WIDE_PIECES;
+  piece_units<T> piece[count];
+
+  /* Loads piece p from `from` + p * step, if has[p]. Others are 0. Loads words: clang would load some numbers twice. */
+  CRK_FN void load(const T *from, uint32_t step, const bool (&has)[count]) {
+    CRK_UNROLL
+    for (int p = 0; p < count; p++) {
+      piece[p] = {};
+      if (has[p]) {
+        const void *at = from + static_cast<uint32_t>(p) * step;
+        piece[p] = bit_cast<piece_units<T>>(load_aligned<uint32_t, 4>(static_cast<const uint32_t *>(at)));
+      }
+    }
+  }
+  /* The pieces as they are in a loop's step. Numbers of 16 bits then stay in words: as floats they would take twice as
+   * many registers. */
+  CRK_FN wide_pieces in_step(uint32_t step) const {
+    wide_pieces same = *this;
+    if constexpr (half<T>) {
+      CRK_UNROLL
+      for (int p = 0; p < count; p++) {
+        CRK_UNROLL
+        for (int i = 0; i < chunk_units<unit_of<T>>; i++) {
+          same.piece[p].v[i] = crk::in_step(piece[p].v[i], step);
+        }
+      }
+    }
+    return same;
+  }
+};
+
+/* Multiplies the block's rows of a matrix with x, and calls store(row, sums) for each of them in one thread. Per is the
+ * number of matrices that give a sum for each row, 1 or 2: `sums` has one of each. They begin at matrix[0] and
+ * matrix[1], and their rows are row_stride[0] and row_stride[1] apart. */
+template <class T, int Per, class Store>
+CRK_FN void multiply_wide(const crk_wide_product_t &call, const T *const (&matrix)[Per],
+                          const uint64_t (&row_stride)[Per], uint32_t rows, Store store) {
+  using A = wide<T>;
+  CRK_SHARED(A, sums, CRK_WIDE_SUMS);
+  const uint32_t thread = thread_index().x, threads = call.threads, groups = threads / group_lanes;
+  const uint32_t group = thread / group_lanes, count = rows * Per, step = threads * piece_elements<T>;
+  const bool is_owner = thread % (group_lanes / 2) == 0;
+  const uint32_t owned = thread % group_lanes / (group_lanes / 2); /* of the two sums at hand */
+  CRK_NO_UNROLL
+  for (uint64_t begin = 0; begin < call.k; begin += call.chunk) {
+    const uint64_t end = call.k - begin < call.chunk ? call.k : begin + call.chunk;
+    const uint64_t first = begin + thread * piece_elements<T>;
+    bool has[CRK_WIDE_PIECES];
+    CRK_UNROLL
+    for (int p = 0; p < CRK_WIDE_PIECES; p++) {
+      has[p] = first + static_cast<uint32_t>(p) * step < end;
+    }
+    wide_pieces<T> x, a, b;
+    /* Sum i is of row i / Per. An odd last sum is computed twice. */
+    const T *from[Per];
+    CRK_UNROLL
+    for (int j = 0; j < Per; j++) {
+      from[j] = matrix[j] + first;
+    }
+    const auto request = [&](uint32_t i) {
+      a.load(from[0], step, has);
+      b.load(Per == 2 ? from[Per - 1] : from[0] + (i + 1 < count ? row_stride[0] : 0), step, has);
+      CRK_UNROLL
+      for (int j = 0; j < Per; j++) {
+        from[j] += (2 / Per) * row_stride[j];
+      }
+    };
+    x.load(static_cast<const T *>(call.x) + first, step, has);
+    request(0);
+    /* Requests come at the end of the loop's body. If they came at its beginning, nvcc would delay some of them until
+     * products have freed registers. */
+    uint32_t i = 0;
+    CRK_NO_UNROLL
+    for (;;) {
+      A sum_a = {}, sum_b = {};
+      const wide_pieces<T> now = x.in_step(i);
+      CRK_UNROLL
+      for (int p = 0; p < CRK_WIDE_PIECES; p++) {
+        sum_a = add_piece<T>(now.piece[p], a.piece[p], sum_a);
+        sum_b = add_piece<T>(now.piece[p], b.piece[p], sum_b);
+      }
+      const A sum = sums_of_group(sum_a, sum_b);
+      if (is_owner && i + owned < count) {
+        A *to = sums + (i + owned) * groups + group;
+        *to = begin == 0 ? sum : *to + sum;
+      }
+      i += 2;
+      if (i >= count) {
+        break;
+      }
+      request(i);
+    }
+  }
+  barrier();
+  uint32_t width = 1; /* threads that add up the sums of a row */
+  while (width < groups) {
+    width *= 2;
+  }
+  const uint32_t place = thread % width;
+  CRK_NO_UNROLL
+  for (uint32_t first = 0; first < rows; first += threads / width) {
+    const uint32_t row = first + thread / width;
+    A total[Per];
+    CRK_UNROLL
+    for (int j = 0; j < Per; j++) {
+      total[j] = row < rows && place < groups ? sums[(row * Per + j) * groups + place] : A(0);
+      total[j] = lanes_reduce(total[j], plus(), width);
+    }
+    if (place == 0 && row < rows) {
+      store(row, total);
+    }
+  }
+}
+
+/* The rows of this block: `rows` rows from `first` on. `block` counts the blocks of the matrix. */
+struct wide_rows {
+  uint64_t first;
+  uint32_t rows;
+  CRK_FN wide_rows(const crk_wide_product_t &call, uint32_t block, uint64_t all)
+      : first(static_cast<uint64_t>(block) * call.block_rows), rows(rows_left(all, first, call.block_rows)) {}
+};
+
+/* dst[row] = the sum over k of matrix[row][k] * x[k], for each matrix of the call. */
+template <class T>
+CRK_FN void matmul_wide(const crk_wide_product_t &call) {
+  uint32_t block = block_index().x, at = 0;
+  CRK_UNROLL
+  for (uint32_t i = 0; i + 1 < CRK_WIDE_MATRICES; i++) {
+    at += block >= call.end[i] ? 1 : 0;
+  }
+  block -= at == 0 ? 0 : call.end[at - 1];
+  const crk_wide_matrix_t &matrix = call.matrix[at];
+  const wide_rows mine(call, block, matrix.rows);
+  const T *const from[] = {static_cast<const T *>(matrix.first) + mine.first * matrix.row_stride};
+  const uint64_t strides[] = {matrix.row_stride};
+  T *const dst = static_cast<T *>(matrix.dst) + mine.first;
+  multiply_wide<T, 1>(call, from, strides, mine.rows,
+                      [&](uint32_t row, const wide<T>(&sums)[1]) { dst[row] = convert<T>(sums[0]); });
+}
+
+/* dst[row] = Op(the sum over k of gate[row][k] * x[k]) * (the sum over k of up[row][k] * x[k]). matrix[0] of the call is
+ * `gate`, matrix[1] is `up`; they have the same rows, and the first one has dst. Both sums are rounded to T first. */
+template <class Op, class T>
+CRK_FN void matmul_gate(const crk_wide_product_t &call) {
+  const crk_wide_matrix_t &first = call.matrix[0], &second = call.matrix[1];
+  const wide_rows mine(call, block_index().x, first.rows);
+  const T *const from[] = {static_cast<const T *>(first.first) + mine.first * first.row_stride,
+                           static_cast<const T *>(second.first) + mine.first * second.row_stride};
+  const uint64_t strides[] = {first.row_stride, second.row_stride};
+  multiply_wide<T, 2>(call, from, strides, mine.rows, [&](uint32_t row, const wide<T>(&sums)[2]) {
+    T *const dst = static_cast<T *>(first.dst) + static_cast<uint64_t>(block_index().x) * call.block_rows;
+    dst[row] = gate<Op, T>()(convert<T>(sums[0]), convert<T>(sums[1]));
+  });
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif
