@@ -16,6 +16,8 @@ use candle::{
 /// The weights of a layer that only multiplies by them.
 pub enum Weights<'a> {
     Quantized(&'a QTensor),
+    /// (n, k), for a product with the transposed weights.
+    Dense(&'a Tensor),
     /// The layer adds a bias, or has weights of another kind.
     Other,
 }
@@ -36,7 +38,7 @@ impl Product for QMatMul {
 
 impl Product for crate::Linear {
     fn weights(&self) -> Weights<'_> {
-        Weights::Other
+        if self.bias().is_some() { Weights::Other } else { Weights::Dense(self.weight()) }
     }
 }
 
@@ -91,12 +93,26 @@ pub fn rope_grow(
 fn quantized<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Option<Vec<(&'a QRocmStorage, &'a Shape)>> {
     let on = |layer: &&'a dyn Product| match layer.weights() {
         Weights::Quantized(weights) => Some((weights.rocm_storage().ok()?, weights.shape())),
-        Weights::Other => None,
+        _ => None,
     };
     if !x.device().is_rocm() || x.track_op() {
         return None;
     }
     layers.iter().map(on).collect()
+}
+
+/// The weights of layers that multiply a single row: matrices of the row's length, dtype and device.
+#[cfg(feature = "_rocm")]
+fn of_a_row<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Option<Vec<&'a Tensor>> {
+    let k = x.dims().last().copied()?;
+    let of = |layer: &&'a dyn Product| match layer.weights() {
+        Weights::Dense(weights) if weights.rank() == 2 && weights.dims()[1] == k && takes(&[x, weights]) => Some(weights),
+        _ => None,
+    };
+    if x.elem_count() != k || !x.is_contiguous() {
+        return None;
+    }
+    layers.iter().map(of).collect()
 }
 
 /// A tensor like `x`, but with rows of `n` elements.
@@ -120,6 +136,19 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
             return tensors.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()));
         }
     }
+    #[cfg(feature = "_rocm")]
+    if let (1..=3, Some(weights)) = (N, of_a_row(layers, x)) {
+        let (storage, layout) = x.storage_and_layout();
+        let guards: Vec<_> = weights.iter().map(|weights| weights.storage_and_layout()).collect();
+        let operands = guards
+            .iter()
+            .map(|(storage, layout)| Ok((RocmStorage::of(storage, "products", "weights")?, *layout)))
+            .collect::<Result<Vec<_>>>()?;
+        let results = RocmStorage::of(&storage, "products", "x")?.row_products(layout, &operands)?;
+        let rows = weights.iter().map(|weights| weights.dims()[0]);
+        let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
+        return tensors.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()));
+    }
     let results = layers.iter().map(|layer| layer.forward(x)).collect::<Result<Vec<_>>>()?;
     results.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()))
 }
@@ -132,6 +161,16 @@ pub fn gate_products(activation: Activation, [gate, up]: [&dyn Product; 2], x: &
         let x_s = RocmStorage::of(&storage, "gate_products", "x")?;
         if let Some(gated) = QRocmStorage::gate(op, [weights[0], weights[1]], x_s, layout)? {
             return Ok(with_rows(gated, x, weights[0].1.dims()[0]));
+        }
+    }
+    #[cfg(feature = "_rocm")]
+    if let (Some(op), Some(weights)) = (gate_op(activation), of_a_row([gate, up], x)) {
+        if weights[0].dims() == weights[1].dims() {
+            let ((x_s, x_l), (g, g_l)) = (x.storage_and_layout(), weights[0].storage_and_layout());
+            let (u, u_l) = weights[1].storage_and_layout();
+            let of = |storage| RocmStorage::of(storage, "gate_products", "weights");
+            let gated = RocmStorage::of(&x_s, "gate_products", "x")?.row_gate(op, x_l, (of(&g)?, g_l), (of(&u)?, u_l))?;
+            return Ok(with_rows(gated, x, weights[0].dims()[0]));
         }
     }
     let for_products = matches!(gate.weights(), Weights::Quantized(_));

@@ -1,6 +1,6 @@
 //! Ops outside the backend trait: candle-nn's custom ops, and argsort.
 use super::columns::{Columns, Part};
-use super::layout::{OfAnyRank, Source};
+use super::layout::{OfAnyRank, Source, layout_of};
 use super::storage::dtype_of;
 use super::{RocmDevice, RocmStorage, WrapErr, elements, kernels};
 use crate::backend::BackendStorage;
@@ -124,6 +124,49 @@ impl RocmStorage {
         Self::compute(op, [self.with(layout), up.with(up_l)], gives, |device, dtype, [gate, up], dst| {
             device.gate(activation, dtype, gate, up, dst)
         })
+    }
+
+    /// The products of a row, all elements of `layout`, with weights (n, k) transposed: `crk_matmul_grouped`. There are
+    /// one to three weights, of the row's dtype.
+    pub fn row_products(&self, layout: &Layout, weights: &[(&Self, &Layout)]) -> Result<Vec<Self>> {
+        let op = "row_products";
+        let (x, k) = (self.contiguous(layout, op, "x")?, elements(layout.dims()));
+        let layouts = weights.iter().map(|(_, layout)| layout_of(layout)).collect::<Result<Vec<_>>>()?;
+        let results = weights
+            .iter()
+            .map(|(weights, layout)| {
+                weights.expect_dtype(self.dtype(), op, "weights")?;
+                self.device().empty_of(layout.dims()[0], self.dtype())
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let products: Vec<_> = weights
+            .iter()
+            .zip(&layouts)
+            .zip(&results)
+            .map(|(((weights, _), layout), dst)| ((layout, weights.buffer()).into(), dst.buffer().into()))
+            .collect();
+        self.device().handle().matmul_grouped(dtype_of(self.dtype(), op)?, k, x, &products).w()?;
+        Ok(results)
+    }
+
+    /// `activation(gate * row) * (up * row)` of such products: `crk_matmul_gate`.
+    pub fn row_gate(
+        &self,
+        activation: kernels::GateOp,
+        layout: &Layout,
+        (gate, gate_l): (&Self, &Layout),
+        (up, up_l): (&Self, &Layout),
+    ) -> Result<Self> {
+        let op = "row_gate";
+        gate.expect_dtype(self.dtype(), op, "gate")?;
+        up.expect_dtype(self.dtype(), op, "up")?;
+        let (x, k) = (self.contiguous(layout, op, "x")?, elements(layout.dims()));
+        let dst = self.device().empty_of(gate_l.dims()[0], self.dtype())?;
+        let (gate_layout, up_layout) = (layout_of(gate_l)?, layout_of(up_l)?);
+        let (gate, up) = ((&gate_layout, gate.buffer()).into(), (&up_layout, up.buffer()).into());
+        let dtype = dtype_of(self.dtype(), op)?;
+        self.device().handle().matmul_gate(activation, dtype, k, x, gate, up, dst.buffer()).w()?;
+        Ok(dst)
     }
 
     /// The choice of experts by their logits, (tokens, experts) and contiguous: weights (tokens, topk), and the experts

@@ -36,6 +36,21 @@ fn close(a: &Tensor, b: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Sums of `k` products in another order, and what a gate makes of them.
+#[track_caller]
+fn near(a: &Tensor, b: &Tensor, k: usize) -> Result<()> {
+    let unit = match a.dtype() {
+        DType::F64 | DType::F32 => 2f64.powi(-21),
+        DType::F16 => 2f64.powi(-9),
+        _ => 2f64.powi(-6),
+    };
+    assert_eq!((a.dims(), a.dtype()), (b.dims(), b.dtype()));
+    for (a, b) in values(a)?.iter().zip(&values(b)?) {
+        assert!(a == b || (a - b).abs() <= unit * (k as f64).sqrt() * (1.0 + b.abs()), "{a} is not {b}");
+    }
+    Ok(())
+}
+
 #[test]
 fn gates() -> Result<()> {
     let device = device();
@@ -114,7 +129,27 @@ fn layers_of_one_input() -> Result<()> {
             }
         }
     }
-    // Dense layers, and inputs that do not fit.
+    // Dense layers: one row and several, rows that one kernel takes and others, and a bias.
+    for dtype in [DType::F32, DType::BF16, DType::F16, DType::F64] {
+        for (k, rows) in [(1024, 1), (64, 1), (1024, 2), (520, 1)] {
+            let dense =
+                |n: usize| Ok::<_, candle_core::Error>(candle_nn::Linear::new(random(&[n, k], dtype, &device)?, None));
+            let (a, b, c) = (dense(32)?, dense(8)?, dense(8)?);
+            let x = random(&[1, rows, k], dtype, &device)?;
+            let biased = candle_nn::Linear::new(a.weight().clone(), Some(random(&[32], dtype, &device)?));
+            for layers in [[&a, &b, &c], [&biased, &b, &c]] {
+                let results = fused::products(layers.map(|layer| layer as &dyn fused::Product), &x)?;
+                for (layer, result) in layers.iter().zip(&results) {
+                    near(result, &layer.forward(&x)?, k)?;
+                }
+            }
+            for activation in [Activation::Silu, Activation::NewGelu, Activation::Relu2] {
+                let gated = fused::gate_products(activation, [&b, &c], &x)?;
+                near(&gated, &(b.forward(&x)?.apply(&activation)? * c.forward(&x)?)?, k)?;
+            }
+        }
+    }
+    // Inputs that do not fit.
     let dense = candle_nn::Linear::new(random(&[8, 4], DType::F32, &device)?, None);
     let x = random(&[3, 4], DType::F32, &device)?;
     let [a, b] = fused::products([&dense, &dense], &x)?;
