@@ -22,9 +22,9 @@
   CRK_COOPERATIVE(moe_vec_##type##_1, crk::vec_threads(1), (crk_moe_vec_t call)) { \
     crk::moe_vec_one<crk::block_##type>(CRK_ND_ARGUMENT(call));                    \
   }
-#define CRK_MOE_GATE(type)                                                           \
-  CRK_COOPERATIVE(moe_gate_##type, crk::vec_threads(1), (crk_moe_gate_t call)) {     \
-    crk::moe_gate<crk::block_##type>(CRK_ND_ARGUMENT(call));                         \
+#define CRK_MOE_GATE(type)                                                       \
+  CRK_COOPERATIVE(moe_gate_##type, crk::vec_threads(1), (crk_moe_gate_t call)) { \
+    crk::moe_gate<crk::block_##type>(CRK_ND_ARGUMENT(call));                     \
   }
 #define CRK_MOE_VECS(type) CRK_MOE_VEC_ONE(type) CRK_MOE_GATE(type) CRK_MOE_VEC(type, 4) CRK_MOE_VEC(type, 8)
 CRK_MATRIX_BLOCKS(CRK_MOE_VECS)
@@ -60,12 +60,13 @@ CRK_MOE_NUMBERS(bf16, crk::bf16)
   CRK_MOE_TILES(CRK_MOE_NUMBERS_TILE, moe_tiles_##suffix##_f32, crk::number_weights<T>, T, float)
 CRK_MOE_NUMBERS_TO_F32(f16, crk::f16)
 CRK_MOE_NUMBERS_TO_F32(bf16, crk::bf16)
-#define CRK_MOE_NUMBERS_OF(type, suffix, T)                                                                   \
-  CRK_ELEMENTWISE(moe_numbers_##type##_##suffix, CRK_MOE_NUMBERS_THREADS,                                     \
-                  (const crk::block_##type *weights, T *dst, uint64_t count, uint32_t threads)) {             \
-    crk::moe_numbers(weights, dst, count, threads);                                                           \
+#define CRK_MOE_NUMBERS_OF(type, suffix, T)                                                       \
+  CRK_ELEMENTWISE(moe_numbers_##type##_##suffix, CRK_MOE_NUMBERS_THREADS,                         \
+                  (const crk::block_##type *weights, T *dst, uint64_t count, uint32_t threads)) { \
+    crk::moe_numbers(weights, dst, count, threads);                                               \
   }
-#define CRK_MOE_NUMBERS_OF_BLOCKS(type) CRK_MOE_NUMBERS_OF(type, f16, crk::f16) CRK_MOE_NUMBERS_OF(type, bf16, crk::bf16)
+#define CRK_MOE_NUMBERS_OF_BLOCKS(type) \
+  CRK_MOE_NUMBERS_OF(type, f16, crk::f16) CRK_MOE_NUMBERS_OF(type, bf16, crk::bf16)
 CRK_MATRIX_BLOCKS(CRK_MOE_NUMBERS_OF_BLOCKS)
 CRK_MATRIX_BLOCKS(CRK_MOE_BLOCKS)
 

@@ -17,10 +17,10 @@
   CRK_MUL_MAT_VEC_TILES(type, 8)
 CRK_MATRIX_BLOCKS(CRK_MUL_MAT_VEC_COLUMNS)
 
-#define CRK_GATE_MAT_VEC(type)                                                                          \
-  CRK_STREAMING(gate_mat_vec_##type, crk::vec_threads(1), crk::vec_waves<crk::block_##type>(1),         \
-                (crk_vec_gate_t call)) {                                                                \
-    crk::gate_mat_vec<crk::block_##type>(CRK_ND_ARGUMENT(call));                                        \
+#define CRK_GATE_MAT_VEC(type)                                                                  \
+  CRK_STREAMING(gate_mat_vec_##type, crk::vec_threads(1), crk::vec_waves<crk::block_##type>(1), \
+                (crk_vec_gate_t call)) {                                                        \
+    crk::gate_mat_vec<crk::block_##type>(CRK_ND_ARGUMENT(call));                                \
   }
 CRK_MATRIX_BLOCKS(CRK_GATE_MAT_VEC)
 

@@ -30,10 +30,10 @@ CRK_FLOAT_TYPES(CRK_ROPE_LAUNCHED)
   CRK_ROPE_QKV(rope_i, suffix, T, vec, 16 / sizeof(T), true)
 CRK_FLOAT_TYPES(CRK_ROPE_QKVS)
 
-#define CRK_NORM_ROPE_QKV(from, S, to, T)                                           \
-  CRK_COOPERATIVE(norm_rope_qkv_##from##_##to, CRK_LAUNCHED_THREADS,                \
-                  (crk_norm_rope_qkv_call_t call, uint32_t threads)) {              \
-    crk::norm_rope_qkv<S, T>(CRK_ND_ARGUMENT(call), threads);                       \
+#define CRK_NORM_ROPE_QKV(from, S, to, T)                              \
+  CRK_COOPERATIVE(norm_rope_qkv_##from##_##to, CRK_LAUNCHED_THREADS,   \
+                  (crk_norm_rope_qkv_call_t call, uint32_t threads)) { \
+    crk::norm_rope_qkv<S, T>(CRK_ND_ARGUMENT(call), threads);          \
   }
 CRK_NORM_ROPE_QKV(f32, float, f32, float)
 CRK_NORM_ROPE_QKV(f32, float, f16, crk::f16)

@@ -1,4 +1,4 @@
-// include/ fnv1a 443fcd984844777ffe99f3a0c8c92be9
+// include/ fnv1a 3a859291907642b843bda6cfb66b13ae
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2343,12 +2343,12 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[i\] = op(the sum over l of gate\[i, l\] \* x\[l\]) \* (the sum over l of up\[i, l\] \* x\[l\]): the first half of a gated
- feed-forward layer, for a row of activations. gate and up are weights (n, k), x is k contiguous elements, and dst is n
- contiguous elements. dtypes BF16, F16, F32 and F64. Both sums are rounded to the dtype as by crk_matmul, and go
+ feed-forward layer, for a row of activations. gate and up are weights (n, k), x is k contiguous elements, and dst is
+ n contiguous elements. dtypes BF16, F16, F32 and F64. Both sums are rounded to the dtype as by crk_matmul, and go
  through crk_gate. dst overlaps neither x nor weights.
 
- One launch without scratch memory under the conditions of crk_matmul_grouped, except in F64. Otherwise two products and a
- gate, and scratch memory of 2 \* n elements from crk_alloc, which is freed before the return.
+ One launch without scratch memory under the conditions of crk_matmul_grouped, except in F64. Otherwise two products
+ and a gate, and scratch memory of 2 \* n elements from crk_alloc, which is freed before the return.
 
  Fails as crk_matmul and crk_gate do.*/
     pub fn crk_matmul_gate(
@@ -2825,7 +2825,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** dst\[token\] = op(product with gate) \* (product with up), the gate of each token's expert; both products as those of
  crk_moe_gguf_columns without scales, with the same experts and x. If `blocks` is not {NULL, 0}, it becomes
- crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The bits are those of the products and crk_gate.
+ crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The bits are those of the products and of
+ crk_gate.
 
  One launch with CRK_GATE_SILU or CRK_GATE_GELU and at most one token per expert on average, tokens \<= experts; a
  second launch for `blocks` where that is faster. Otherwise there are up to four launches, and scratch memory for the

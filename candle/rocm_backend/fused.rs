@@ -90,7 +90,10 @@ pub fn rope_grow(
 
 /// The quantized weights of layers that are on the ROCm device of `x`; none if a layer has others.
 #[cfg(feature = "_rocm")]
-fn quantized<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Option<Vec<(&'a QRocmStorage, &'a Shape)>> {
+fn quantized<'a, const N: usize>(
+    layers: [&'a dyn Product; N],
+    x: &Tensor,
+) -> Option<Vec<(&'a QRocmStorage, &'a Shape)>> {
     let on = |layer: &&'a dyn Product| match layer.weights() {
         Weights::Quantized(weights) => Some((weights.rocm_storage().ok()?, weights.shape())),
         _ => None,
@@ -106,7 +109,9 @@ fn quantized<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Op
 fn of_a_row<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Option<Vec<&'a Tensor>> {
     let k = x.dims().last().copied()?;
     let of = |layer: &&'a dyn Product| match layer.weights() {
-        Weights::Dense(weights) if weights.rank() == 2 && weights.dims()[1] == k && takes(&[x, weights]) => Some(weights),
+        Weights::Dense(weights) if weights.rank() == 2 && weights.dims()[1] == k && takes(&[x, weights]) => {
+            Some(weights)
+        }
         _ => None,
     };
     if x.elem_count() != k || !x.is_contiguous() {
@@ -169,7 +174,8 @@ pub fn gate_products(activation: Activation, [gate, up]: [&dyn Product; 2], x: &
             let ((x_s, x_l), (g, g_l)) = (x.storage_and_layout(), weights[0].storage_and_layout());
             let (u, u_l) = weights[1].storage_and_layout();
             let of = |storage| RocmStorage::of(storage, "gate_products", "weights");
-            let gated = RocmStorage::of(&x_s, "gate_products", "x")?.row_gate(op, x_l, (of(&g)?, g_l), (of(&u)?, u_l))?;
+            let gated =
+                RocmStorage::of(&x_s, "gate_products", "x")?.row_gate(op, x_l, (of(&g)?, g_l), (of(&u)?, u_l))?;
             return Ok(with_rows(gated, x, weights[0].dims()[0]));
         }
     }
@@ -241,8 +247,8 @@ pub fn gate(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor
     gate_of(activation, gate, up, false)
 }
 
-/// `activation(x * gate) * (x * up)` of the tokens' experts, as the input of another product with quantized weights. The
-/// arguments are those of [`crate::moe::moe_gemm_gguf`] without weights of the experts.
+/// `activation(x * gate) * (x * up)` of the tokens' experts, as the input of another product with quantized weights.
+/// The arguments are those of [`crate::moe::moe_gemm_gguf`] without weights of the experts.
 #[allow(clippy::too_many_arguments)]
 pub fn expert_gate(
     activation: Activation,

@@ -158,12 +158,7 @@ const TOKENS: usize = 2;
 
 /// Whether one launch can rotate the tensors and append them. They have one device, and the dtype `dtype` but for `q`,
 /// `k` and `v`, which have one dtype.
-fn rotates(
-    [q, k, v]: [&Tensor; 3],
-    [cos, sin]: [&Tensor; 2],
-    cache: Option<(&Tensor, &Tensor)>,
-    dtype: DType,
-) -> bool {
+fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Option<(&Tensor, &Tensor)>, dtype: DType) -> bool {
     let all = [q, k, v, cos, sin];
     let rows = |t: &Tensor| {
         t.rank() == 4
@@ -226,25 +221,33 @@ pub fn norm_rope_grow(
     let halves = [DType::F16, DType::BF16];
     let has_kernel = (from == DType::F32 && (dtype == from || halves.contains(&dtype)))
         || (from == dtype && halves.contains(&dtype));
+    let is_pack = |bytes: usize| bytes & 15 == 0;
     let (size, d) = (from.size_in_bytes(), q.dims().last().copied().unwrap_or(0));
     let rows = qkv.iter().all(|t| {
         let (layout, row) = (t.layout(), d * size);
         let steps = layout.dims().iter().zip(layout.stride()).rev().skip(1);
         row.is_power_of_two()
             && (32..=512).contains(&row)
-            && layout.start_offset() * size % 16 == 0
-            && steps.filter(|(dim, _)| **dim > 1).all(|(_, step)| step * size % 16 == 0)
+            && is_pack(layout.start_offset() * size)
+            && steps.filter(|(dim, _)| **dim > 1).all(|(_, step)| is_pack(step * size))
     });
     let factors = |norm: &HeadNorm<'_>| {
         let w = norm.weight;
-        w.dtype() == from && w.dims() == [d] && w.is_contiguous() && w.device().same_device(q.device()) && !w.track_op()
-            && w.layout().start_offset() * size % 16 == 0
+        w.dtype() == from
+            && w.dims() == [d]
+            && w.is_contiguous()
+            && w.device().same_device(q.device())
+            && !w.track_op()
+            && is_pack(w.layout().start_offset() * size)
     };
-    let whole = angles.iter().all(|t| t.layout().start_offset() * dtype.size_in_bytes() % 16 == 0);
-    if !(has_kernel && rows && whole && norms[0].eps == norms[1].eps)
-        || !norms.iter().all(factors)
-        || !rotates(qkv, angles, cache, dtype)
-    {
+    let whole = angles.iter().all(|t| is_pack(t.layout().start_offset() * dtype.size_in_bytes()));
+    let fits = has_kernel
+        && rows
+        && whole
+        && norms[0].eps == norms[1].eps
+        && norms.iter().all(factors)
+        && rotates(qkv, angles, cache, dtype);
+    if !fits {
         return Ok(None);
     }
     let weights = norms.map(|norm| norm.weight.storage_and_layout());

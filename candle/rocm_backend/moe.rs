@@ -156,8 +156,7 @@ pub(crate) fn gate_gguf(
         return Ok(None);
     }
     let (inputs, n) = (input.dims2()?.0, gate.shape().dims3()?.1);
-    let tokens =
-        Tokens { op: "moe_gate_gguf", sorted: sorted_token_ids, experts: experts_ids, weights: None, topk };
+    let tokens = Tokens { op: "moe_gate_gguf", sorted: sorted_token_ids, experts: experts_ids, weights: None, topk };
     let (x, x_l) = input.storage_and_layout();
     let x = RocmStorage::of(&x, tokens.op, "x")?;
     let weights = [(gate.rocm_storage()?, gate.shape()), (up.rocm_storage()?, up.shape())];

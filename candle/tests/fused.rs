@@ -296,7 +296,7 @@ fn normed_caches_grow() -> Result<()> {
     ] {
         let weights = [random(&[d], from, &device)?, random(&[d], from, &device)?];
         let norms = weights.each_ref().map(|weight| fused::HeadNorm { weight, eps: 1e-6 });
-        let (mut cache, mut expected): (Option<(Tensor, Tensor)>, Option<(Tensor, Tensor)>) = (None, None);
+        let (mut cache, mut expected) = (None::<(Tensor, Tensor)>, None::<(Tensor, Tensor)>);
         for tokens in [5, 1, 1, 2] {
             let rows = |heads: usize| random(&[1, tokens, heads, d], from, &device)?.transpose(1, 2);
             let (q, k, v) = (rows(4)?, rows(2)?, rows(2)?);

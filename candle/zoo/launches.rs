@@ -1,5 +1,5 @@
-//! The launches of a token that models decode, counted over the double of libamdhip64. The table in candle/README.md has
-//! them; the trial fails where they differ.
+//! The launches of a token that models decode, counted over the double of libamdhip64. The table in candle/README.md
+//! has them; the trial fails where they differ.
 use crate::Run;
 use crate::setting::{Flash, Kind, Setting, VOCABULARY};
 use candle_core::{DType, Result, Tensor, quantized::GgmlDType};

@@ -166,8 +166,7 @@ static crk_status_t check_parts_apart(const char *where, const part_names_t *nam
   return CRK_OK;
 }
 
-static crk_status_t fill_columns(crk_device_t self, const crk_grouped_product_t *part, size_t columns,
-                                 size_t element) {
+static crk_status_t fill_columns(crk_device_t self, const crk_grouped_product_t *part, size_t columns, size_t element) {
   for (size_t c = 0; c < columns; c++) {
     const crk_view_t column = {(char *)part->dst.ptr + c * part->dst_stride * element, part->rows * element};
     CRK_TRY(crk_memset(self, column, 0, column.bytes));

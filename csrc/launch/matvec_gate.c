@@ -52,8 +52,7 @@ static crk_status_t launch_gate(crk_device_t self, const gate_call_t *call) {
   gate.product.parts[0] = (crk_vec_part_t){call->gate.ptr, call->dst.ptr, call->rows, call->rows};
   gate.product.parts[1] = (crk_vec_part_t){call->up.ptr, NULL, call->rows, call->rows};
   bool in_groups;
-  const uint32_t blocks =
-      crk_priv_divide_gate(self, function, 1, call->blocks.ptr != NULL, &gate.product, &in_groups);
+  const uint32_t blocks = crk_priv_divide_gate(self, function, 1, call->blocks.ptr != NULL, &gate.product, &in_groups);
   gate.blocks = in_groups ? call->blocks.ptr : NULL;
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
   const void *args[] = {&gate};

@@ -327,7 +327,8 @@ static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_
 
 /* A tile of quantized weights makes numbers of them for one run of tokens, and waits for each step's blocks. From
  * NUMBERS_LEAST tokens per expert on, NVIDIA GPUs and the CPU make numbers of all weights first, at most NUMBERS_BYTES
- * of them at a time; AMD GPUs do not, which was not measured. On an H200, 512 tokens with 8 of 128 experts (q4_K, 768 x 2048) took 732 us by tiles of blocks. */
+ * of them at a time. AMD GPUs do not, which was not measured. On an H200, 512 tokens with 8 of 128 experts (q4_K,
+ * 768 x 2048) took 732 us by tiles of blocks; by numbers they took 532 us. */
 enum { NUMBERS_LEAST = 4, NUMBERS_BYTES = 256 << 20 };
 
 static bool is_for_numbers(crk_device_t self, const mixture_t *m) {
@@ -340,13 +341,12 @@ static crk_status_t make_numbers(crk_device_t self, const mixture_t *m, uint32_t
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_NUMBERS + m->info->index * TILE_TYPES + type, CRK_MODULE_MOE, &function,
                          "moe_numbers_%s_%s", m->info->name, crk_dtype_name(m->dtype)));
-  const uint32_t blocks =
-      crk_priv_grid_blocks(self, crk_priv_ceil_div(count, (uint64_t)CRK_MOE_NUMBERS_THREADS * CRK_MOE_NUMBERS),
-                           CRK_MOE_NUMBERS_THREADS);
+  const uint32_t blocks = crk_priv_grid_blocks(
+      self, crk_priv_ceil_div(count, (uint64_t)CRK_MOE_NUMBERS_THREADS * CRK_MOE_NUMBERS), CRK_MOE_NUMBERS_THREADS);
   const uint32_t threads = blocks * CRK_MOE_NUMBERS_THREADS;
   const void *args[] = {&weights, &dst, &count, &threads};
-  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1},
-                                (crk_dim3_t){CRK_MOE_NUMBERS_THREADS, 1, 1}, 0, args);
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){CRK_MOE_NUMBERS_THREADS, 1, 1},
+                                0, args);
 }
 
 /* Makes numbers of some experts' weights and multiplies, then of the next ones. `numbers` has room for `at_once`
@@ -360,8 +360,7 @@ static crk_status_t launch_moe_numbers(crk_device_t self, const mixture_t *m, cr
                          &function, "moe_tiles_%s_f32_%u", crk_dtype_name(m->dtype), (unsigned)tile_tokens[choice]));
   for (size_t first = 0; first < m->experts; first += at_once) {
     const expert_range_t range = {first, crk_priv_least(at_once, m->experts - first), numbers};
-    const void *from =
-        (const char *)m->arguments[WEIGHTS].view.ptr + first * each / m->info->elements * m->info->bytes;
+    const void *from = (const char *)m->arguments[WEIGHTS].view.ptr + first * each / m->info->elements * m->info->bytes;
     CRK_TRY(make_numbers(self, m, type, from, range.count * each, numbers));
     CRK_TRY(launch_moe_tiles(self, m, op, function, choice, &range));
   }
@@ -420,21 +419,22 @@ static crk_status_t launch_moe_gate(crk_device_t self, const mixture_t *m, crk_g
                          m->info->name));
   const argument_t *a = m->arguments;
   const uint64_t stride = m->k / CRK_Q8_1_BLOCK;
-  crk_moe_gate_t call = {.vec = {.product = {.parts = {{.weights = a[WEIGHTS].view.ptr, .dst = m->dst_ptr},
-                                                       {.weights = up}},
-                                             .x = a[X].view.ptr,
-                                             .columns = 1,
-                                             .row_blocks = (uint32_t)(m->k / m->info->elements),
-                                             .rows = m->rows,
-                                             .x_stride = stride},
-                                 .tokens = a[TOKENS].view.ptr,
-                                 .experts = a[EXPERT_IDS].view.ptr},
-                         .gelu = op == CRK_GATE_GELU};
+  crk_moe_gate_t call = {
+      .vec = {.product = {.parts = {{.weights = a[WEIGHTS].view.ptr, .dst = m->dst_ptr}, {.weights = up}},
+                          .x = a[X].view.ptr,
+                          .columns = 1,
+                          .row_blocks = (uint32_t)(m->k / m->info->elements),
+                          .rows = m->rows,
+                          .x_stride = stride},
+              .tokens = a[TOKENS].view.ptr,
+              .experts = a[EXPERT_IDS].view.ptr},
+      .gelu = op == CRK_GATE_GELU};
   bool in_groups;
   const uint32_t across =
       crk_priv_divide_gate(self, function, m->tokens, blocks.ptr != NULL, &call.vec.product, &in_groups);
   call.blocks = in_groups ? blocks.ptr : NULL;
-  const crk_dim3_t grid = {across, (uint32_t)m->tokens, 1}, block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
+  const crk_dim3_t grid = {across, (uint32_t)m->tokens, 1},
+                   block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
   CRK_TRY(mixture_shape(self, m, CRK_FAULT_MOE_GGUF, stride * CRK_Q8_1_BYTES, 0, grid, block.x, &call.vec.shape,
                         &call.vec.fault));
   const void *args[] = {&call};
@@ -496,8 +496,8 @@ crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t 
     CRK_TRY(check_argument_apart(where, &written, &other, 1));
     CRK_TRY(check_argument_apart(where, &written, &m.dst, 1));
   }
-  const bool fused = k != 0 && tokens <= experts && tokens <= CRK_MOST_GRID_YZ &&
-                     (op == CRK_GATE_SILU || op == CRK_GATE_GELU);
+  const bool fused =
+      k != 0 && tokens <= experts && tokens <= CRK_MOST_GRID_YZ && (op == CRK_GATE_SILU || op == CRK_GATE_GELU);
   return fused ? launch_moe_gate(self, &m, op, up.ptr, blocks)
                : launch_moe_gate_apart(self, &m, op, up.ptr, dst, blocks);
 }
@@ -523,8 +523,7 @@ crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtyp
     const size_t at_once = crk_priv_ceil_div(experts, crk_priv_ceil_div(experts, most));
     void *numbers;
     if (crk_alloc(self, at_once * rows * k * 2, &numbers) == CRK_OK) {
-      const crk_status_t status =
-          launch_moe_numbers(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, type, numbers, at_once);
+      const crk_status_t status = launch_moe_numbers(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, type, numbers, at_once);
       const crk_status_t freed = crk_free(self, numbers);
       return status != CRK_OK ? status : freed;
     }

@@ -48,7 +48,7 @@ bool crk_priv_product_by_blas(crk_device_t self, const crk_product_t *product);
 uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64_t products, uint32_t grain,
                               crk_vec_product_t *product);
 
-/* Sets the parts of a product with quantized activations, and its rows: `count` matrices, from 1 to CRK_MOST_GROUPED. */
+/* Sets the parts of a product with quantized activations, and its rows. `count` is from 1 to CRK_MOST_GROUPED. */
 void crk_priv_vec_parts_set(crk_vec_product_t *product, const crk_grouped_product_t *products, size_t count);
 
 /* crk_priv_divide_rows for a gate of `products` experts at once. With `quantizes`, *in_groups says that the rows are

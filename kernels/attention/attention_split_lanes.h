@@ -154,8 +154,8 @@ struct split_lanes {
       const T *from = rows.first + (number < last ? number : last) * rows.row_stride + first_number(0);
       CRK_UNROLL
       for (int p = 0; p < mine; p++) {
-        to.x[u][p] = bit_cast<piece>(
-            load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(from + p * team * E)));
+        to.x[u][p] =
+            bit_cast<piece>(load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(from + p * team * E)));
       }
     }
   }

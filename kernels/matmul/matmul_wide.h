@@ -167,8 +167,8 @@ CRK_FN void matmul_wide(const crk_wide_product_t &call) {
                       [&](uint32_t row, const wide<T>(&sums)[1]) { dst[row] = convert<T>(sums[0]); });
 }
 
-/* dst[row] = Op(the sum over k of gate[row][k] * x[k]) * (the sum over k of up[row][k] * x[k]). matrix[0] of the call is
- * `gate`, matrix[1] is `up`; they have the same rows, and the first one has dst. Both sums are rounded to T first. */
+/* dst[row] = Op(the sum over k of gate[row][k] * x[k]) * (the sum over k of up[row][k] * x[k]). matrix[0] of the call
+ * is `gate`, matrix[1] is `up`. They have the same rows; the first one has dst. Both sums are first rounded to T. */
 template <class Op, class T>
 CRK_FN void matmul_gate(const crk_wide_product_t &call) {
   const crk_wide_matrix_t &first = call.matrix[0], &second = call.matrix[1];

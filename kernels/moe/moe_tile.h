@@ -18,8 +18,7 @@ struct number_weights {
   template <class S>
   CRK_FN static copy<S> rows_of(const crk_moe_tiles_t &call, uint32_t expert, uint32_t row) {
     const crk_moe_t &shape = call.shape;
-    const T *const from =
-        static_cast<const T *>(call.weights) +
+    const T *const from = static_cast<const T *>(call.weights) +
                           (static_cast<uint64_t>(expert - call.first_expert) * shape.rows + row) * shape.k;
     const crk_matmul_operand_t operand = {shape.rows, shape.k, 1, call.way,
                                           reinterpret_cast<uintptr_t>(call.weights) % 16 == 0};
@@ -36,8 +35,7 @@ struct block_weights {
   CRK_FN static copy<S> rows_of(const crk_moe_tiles_t &call, uint32_t expert, uint32_t row) {
     const crk_moe_t &shape = call.shape;
     const uint32_t blocks = shape.k / block_elements<B>;
-    const B *const from =
-        static_cast<const B *>(call.weights) +
+    const B *const from = static_cast<const B *>(call.weights) +
                           (static_cast<uint64_t>(expert - call.first_expert) * shape.rows + row) * blocks;
     return copy<S>(from, rows_left(shape.rows, row, S::Columns), blocks);
   }
@@ -88,8 +86,8 @@ CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t
   });
 }
 
-/* The positions of a slot at which runs of this launch's experts begin: bit i is position first + i. A wave's lanes read
- * a position each. Wrong ids begin no run, and the lanes with `teller` report them. */
+/* The positions of a slot at which runs of this launch's experts begin: bit i is position first + i. A wave's lanes
+ * read a position each. Wrong ids begin no run, and the lanes with `teller` report them. */
 template <uint32_t Most>
 CRK_FN uint32_t run_begins(const crk_moe_tiles_t &call, uint32_t first, bool teller) {
   const routes r = routes_of(call);

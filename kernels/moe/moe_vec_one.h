@@ -1,5 +1,5 @@
-/* Mixtures of experts in integers, for one token per expert: moe_vec_one and moe_gate. Each position is a product of its own, made
- * by the mat-vec kernel of quantized/matvec_tile.h with the rows of the position's expert. */
+/* Mixtures of experts in integers, for one token per expert: moe_vec_one and moe_gate. Each position is a product of
+ * its own, made by the mat-vec kernel of quantized/matvec_tile.h with the rows of the position's expert. */
 #ifndef CRK_MOE_VEC_ONE_H
 #define CRK_MOE_VEC_ONE_H
 
@@ -30,7 +30,7 @@ struct routed_rows {
   }
   CRK_FN vec_rows rows(uint64_t, int way) const {
     return {static_cast<const unsigned char *>(product.parts[way].weights) +
-              expert * (product.rows * product.row_blocks) * block_bytes,
+                expert * (product.rows * product.row_blocks) * block_bytes,
             0, product.rows};
   }
   CRK_FN const block_q8_1 *x() const { return static_cast<const block_q8_1 *>(product.x) + input * product.x_stride; }

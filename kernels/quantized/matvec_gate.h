@@ -10,9 +10,9 @@
 namespace crk {
 namespace {
 
-/* Stores the gate of `count` rows from number `first` on in dst, and unless `blocks` is NULL in q8_1 blocks: `first` and
- * `count` are then whole blocks. `sums` has the rows of the gate, then those of up. A lane makes four neighbouring rows,
- * as the lanes of quantize_share have them. */
+/* Stores the gate of `count` rows from number `first` on in dst, and unless `blocks` is NULL in q8_1 blocks: `first`
+ * and `count` are then whole blocks. `sums` has the rows of the gate, then those of up. A lane makes four neighbouring
+ * rows, as the lanes of quantize_share have them. */
 CRK_FN void store_gate(const float *sums, uint32_t count, bool gelu, float *dst, block_q8_1 *blocks, uint64_t first) {
   static_assert(CRK_VEC_ROWS == 2 * CRK_GATE_ROWS, "a tile is a q8_1 block");
   constexpr uint32_t groups = most_lanes / group_lanes;

@@ -1,6 +1,6 @@
-/* Rotary embeddings for the launchers: rope_pairs for one tensor, rope_qkv and norm_rope_qkv for those of a layer. A thread handles V
- * pairs in each of H heads that share their angles. It reads and writes 16 bytes at a time and reads each angle only
- * once. */
+/* Rotary embeddings for the launchers: rope_pairs for one tensor, rope_qkv and norm_rope_qkv for those of a layer. A
+ * thread handles V pairs in each of H heads that share their angles. It reads and writes 16 bytes at a time and reads
+ * each angle only once. */
 #ifndef CRK_ROPE_PAIRS_H
 #define CRK_ROPE_PAIRS_H
 

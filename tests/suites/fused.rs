@@ -624,8 +624,8 @@ fn rope_qkv(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Norms of heads, casts and rotations together, beside crk_rms_norm, crk_cast and crk_rope. Strides are whole packs of 16
-/// bytes, in any order and with gaps.
+/// Norms of heads, casts and rotations together, beside crk_rms_norm, crk_cast and crk_rope. Strides are whole packs of
+/// 16 bytes, in any order and with gaps.
 fn norm_rope_qkv(target: &Target, name: &str, (s, t): (Type, Type)) -> Outcome {
     each_case(target, "fused", name, 32, |rng, index| {
         let kind = sys::crk_rope_kind(0);

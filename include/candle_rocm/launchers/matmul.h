@@ -61,12 +61,12 @@ CRK_API crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, si
                                         const crk_matmul_weights_t *weights, size_t count);
 
 /* dst[i] = op(the sum over l of gate[i, l] * x[l]) * (the sum over l of up[i, l] * x[l]): the first half of a gated
- * feed-forward layer, for a row of activations. gate and up are weights (n, k), x is k contiguous elements, and dst is n
- * contiguous elements. dtypes BF16, F16, F32 and F64. Both sums are rounded to the dtype as by crk_matmul, and go
+ * feed-forward layer, for a row of activations. gate and up are weights (n, k), x is k contiguous elements, and dst is
+ * n contiguous elements. dtypes BF16, F16, F32 and F64. Both sums are rounded to the dtype as by crk_matmul, and go
  * through crk_gate. dst overlaps neither x nor weights.
  *
- * One launch without scratch memory under the conditions of crk_matmul_grouped, except in F64. Otherwise two products and a
- * gate, and scratch memory of 2 * n elements from crk_alloc, which is freed before the return.
+ * One launch without scratch memory under the conditions of crk_matmul_grouped, except in F64. Otherwise two products
+ * and a gate, and scratch memory of 2 * n elements from crk_alloc, which is freed before the return.
  *
  * Fails as crk_matmul and crk_gate do. */
 CRK_API crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, size_t k,

@@ -49,7 +49,8 @@ CRK_API crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, 
 
 /* dst[token] = op(product with gate) * (product with up), the gate of each token's expert; both products as those of
  * crk_moe_gguf_columns without scales, with the same experts and x. If `blocks` is not {NULL, 0}, it becomes
- * crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The bits are those of the products and crk_gate.
+ * crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The bits are those of the products and of
+ * crk_gate.
  *
  * One launch with CRK_GATE_SILU or CRK_GATE_GELU and at most one token per expert on average, tokens <= experts; a
  * second launch for `blocks` where that is faster. Otherwise there are up to four launches, and scratch memory for the
