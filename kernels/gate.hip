@@ -1,7 +1,6 @@
 /* The module `gate`: dst[i] = activation(gate[i]) * up[i], for csrc/launch/gate.c. The kernels are
  * gate_<activation>_<type>_vec and _nd. A kernel whose name ends in _columns also quantizes the result. To add an
- * activation, write a functor and a line in CRK_GATE_OPS, both in
- * elementwise/activations.h. */
+ * activation, write a functor and a line in CRK_GATE_OPS, both in elementwise/activations.h. */
 #include "elementwise/activations.h"
 #include "elementwise/instances.h"
 #include "quantized/q8_1.h"

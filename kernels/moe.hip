@@ -57,7 +57,7 @@ CRK_MOE_NUMBERS(f16, crk::f16)
 CRK_MOE_NUMBERS(bf16, crk::bf16)
 /* Of quantized weights that moe_numbers has made numbers of. */
 #define CRK_MOE_NUMBERS_TO_F32(suffix, T) \
-  CRK_MOE_TILES(CRK_MOE_NUMBERS_TILE, moe_tiles_##suffix##_f32, crk::number_weights<T>, T, float)
+  CRK_MOE_TILES(CRK_MOE_NUMBERS_TILE, moe_tiles_numbers_##suffix, crk::number_weights<T>, T, float)
 CRK_MOE_NUMBERS_TO_F32(f16, crk::f16)
 CRK_MOE_NUMBERS_TO_F32(bf16, crk::bf16)
 #define CRK_MOE_NUMBERS_OF(type, suffix, T)                                                       \

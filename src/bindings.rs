@@ -1,4 +1,4 @@
-// include/ fnv1a 3a859291907642b843bda6cfb66b13ae
+// include/ fnv1a 8e6828d17c3e66a7486dd317752701ac
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2323,10 +2323,10 @@ impl Default for crk_matmul_weights {
 /// A matrix of weights, (n, k) in any layout, and the place of its n results.
 pub type crk_matmul_weights_t = crk_matmul_weights;
 unsafe extern "C" {
-    /** dst\[i\] = the sum over l of weights\[i, l\] \* x\[l\], for each of `count` matrices, 1 to 3: a row of activations times
- the transposed weights of several linear layers, such as those of queries, keys and values. x is k contiguous
- elements. dtypes BF16, F16, F32 and F64. Each result is as exact as that of crk_matmul. No dst overlaps another dst,
- x or weights.
+    /** dst\[i\] = the sum over l of weights\[i, l\] \* x\[l\], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row of
+ activations times the transposed weights of several linear layers, such as those of queries, keys and values. x is k
+ contiguous elements. dtypes BF16, F16, F32 and F64. Each result is as exact as that of crk_matmul. No dst overlaps
+ another dst, x or weights.
 
  One launch without scratch memory, if on a GPU all weights are contiguous along k, rows have at least 1024 bytes, and
  x and all rows are aligned to 16 bytes. Otherwise each matrix is multiplied by crk_matmul.
@@ -2828,9 +2828,11 @@ unsafe extern "C" {
  crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The bits are those of the products and of
  crk_gate.
 
+ Rows of dst and of `blocks` are undefined for tokens that are skipped or not listed.
+
  One launch with CRK_GATE_SILU or CRK_GATE_GELU and at most one token per expert on average, tokens \<= experts; a
- second launch for `blocks` where that is faster. Otherwise there are up to four launches, and scratch memory for the
- results of gate and up.*/
+ second launch for `blocks` where that is faster. Otherwise there are up to four launches, and scratch memory of twice
+ the size of dst. It is allocated and freed in stream order; in a capture it must be reserved or cached.*/
     pub fn crk_moe_gguf_gate(
         self_: crk_device_t,
         op: crk_gate_op_t,
@@ -2854,7 +2856,8 @@ unsafe extern "C" {
  is also the dtype of x; dst is f32. Every format except q8_K; k is a multiple of the format's block.
 
  AMD GPUs: one launch without scratch memory. Other devices make numbers of the weights first, from 4 tokens per
- expert on average: two launches for each 256 MiB of numbers, which are scratch memory.
+ expert on average: two launches for each 256 MiB of numbers, which are scratch memory as above. If that memory
+ lacks, they do as AMD GPUs.
 
  The numbers are those of Candle's kernel. For q2_K to q6_K they are computed in f16, and every step rounds. The steps
  are d times the group's scale, dmin times its minimum, and then scale times code minus minimum, fused. q3_K and q6_K

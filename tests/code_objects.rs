@@ -267,7 +267,8 @@ fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     for kernel in subject.kernels()? {
         let by_name = roots.contains(root_of(&kernel.name));
         let candles_own = by_name && subject.module == "quantized";
-        let widest = kernel.wave == 64 && kernel.name.contains("norm_") && kernel.name.ends_with("_wide");
+        let widest = kernel.name.contains("norm_")
+            && (kernel.name.ends_with("_few") || kernel.wave == 64 && kernel.name.ends_with("_wide"));
         if !candles_own && (by_name || widest) != (kernel.max_threads == 1024) {
             report.add(&kernel.name, &format!("is for blocks of {} threads", kernel.max_threads));
         }
@@ -339,8 +340,17 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "quantized_vec", "_x4", 5),
     ("64 lanes", "quantized_vec", "q6_K_x2", 7),
     ("64 lanes", "quantized_vec", "q8_0_x", 6),
+    ("64 lanes", "quantized_vec", "gate_mat_vec_q8_0", 6),
     ("64 lanes", "moe", "moe_vec_q8_0_1", 6),
+    ("64 lanes", "moe", "moe_gate_q8_0", 6),
+    // The rows of an expert, and those of two matrices, take scalar registers.
+    ("64 lanes", "quantized_vec", "gate_mat_vec_", 7),
+    ("64 lanes", "moe", "moe_gate_", 7),
+    ("64 lanes", "moe", "moe_vec_q4_K_1", 7),
+    ("64 lanes", "moe", "moe_vec_q6_K_1", 7),
     ("1024 registers", "quantized_vec", "q6_K_x1", 7),
+    ("1024 registers", "quantized_vec", "gate_mat_vec_q6_K", 7),
+    ("1024 registers", "moe", "moe_gate_q6_K", 7),
     ("1024 registers", "quantized_vec", "_x8", 5),
     ("1024 registers", "quantized_vec", "_x4", 5),
     // The probabilities and the keys of sixteen experts per lane. The codes of two rows, and those of four tokens or
@@ -366,6 +376,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "matmul", "_32x32", 2),
     ("64 lanes", "matmul", "_tiles", 3),
     ("64 lanes", "matmul", "_vec", 5),
+    ("64 lanes", "matmul", "matmul_gate_", 7),
     ("1024 registers", "matmul", "_tiles", 4),
     ("", "matmul", "_tiles", 6),
     ("64 lanes", "conv_cores", "_cores", 2),
@@ -406,8 +417,6 @@ const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "quantized_vec", "q5_K_x2", 7),
     ("64 lanes", "quantized_vec", "q2_K_x2", 7),
     ("64 lanes", "moe", "moe_vec_q5_K_1", 7),
-    ("64 lanes", "moe", "moe_vec_q6_K_1", 7),
-    ("64 lanes", "matmul", "matmul_gate_", 7),
     ("1024 registers", "moe", "_4", 7),
 ];
 

@@ -1,6 +1,7 @@
 //! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is
 //! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
-//! ops, but for gates (two units in the last place), [`route`] and [`attention`].
+//! ops, but for gates (two units in the last place), [`route`], [`attention`], [`masked_attention`],
+//! [`rms_norm_from_one`] and products of dense layers.
 use crate::Activation;
 use candle::quantized::{QMatMul, QTensor};
 use candle::{D, DType, Module, Result, Tensor};
@@ -10,7 +11,7 @@ use candle::{
     Shape, Storage,
     op::BackpropOp,
     quantized::rocm::QRocmStorage,
-    rocm_backend::{RocmStorage, kernels::GateOp},
+    rocm_backend::{RocmStorage, kernels, kernels::GateOp},
 };
 
 /// The weights of a layer that only multiplies by them.
@@ -114,7 +115,7 @@ fn of_a_row<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Opt
         }
         _ => None,
     };
-    if x.elem_count() != k || !x.is_contiguous() {
+    if k == 0 || x.elem_count() != k || !x.is_contiguous() {
         return None;
     }
     layers.iter().map(of).collect()
@@ -142,7 +143,7 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
         }
     }
     #[cfg(feature = "_rocm")]
-    if let (1..=3, Some(weights)) = (N, of_a_row(layers, x)) {
+    if let (true, Some(weights)) = (N > 0 && N <= kernels::sys::CRK_MOST_GROUPED as usize, of_a_row(layers, x)) {
         let (storage, layout) = x.storage_and_layout();
         let guards: Vec<_> = weights.iter().map(|weights| weights.storage_and_layout()).collect();
         let operands = guards
@@ -158,7 +159,7 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
     results.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()))
 }
 
-/// `activation(x * gate) * (x * up)`: what a feed-forward layer multiplies last.
+/// `activation(x * gate) * (x * up)` of a feed-forward layer. The last product of the layer takes it.
 pub fn gate_products(activation: Activation, [gate, up]: [&dyn Product; 2], x: &Tensor) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
     if let (Some(op), Some(weights)) = (gate_op(activation), quantized([gate, up], x)) {
@@ -393,13 +394,14 @@ fn repeated(x: &Tensor, count: usize) -> Result<Tensor> {
 /// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
 /// The mask broadcasts to the scores. A device without [`attention`] computes the ops one after the other.
 pub fn masked_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
-    let fits = |t: &Tensor| t.dtype() == q.dtype() && t.device().same_device(q.device()) && !t.track_op();
-    let takes_mask = |mask: &Tensor| fits(mask) || (fits(k) && mask.dtype() == DType::F32 && !mask.track_op());
+    let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
+    let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
+    let takes_mask = |mask: &Tensor| near(mask) && (mask.dtype() == q.dtype() || mask.dtype() == DType::F32);
     if has_attention(q) && fits(k) && fits(v) && mask.is_none_or(takes_mask) {
         return crate::ops::sdpa(q, k, v, mask, false, scale as f32, 1.0);
     }
     let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
-    let all = |x: &Tensor| if count == 1 { x.contiguous() } else { repeated(x, count)?.contiguous() };
+    let all = |x: &Tensor| if count == 1 { Ok(x.clone()) } else { repeated(x, count)?.contiguous() };
     let scores = (q.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;
     let scores = match mask {
         None => scores,

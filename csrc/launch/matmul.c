@@ -177,7 +177,7 @@ static crk_status_t launch_matmul_rows(crk_device_t self, problem_t *problem) {
   return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, rows), 1, 0);
 }
 
-/* The same with long rows. Returns false if the kernel does not take the product. */
+/* Describes a product of one row with long rows, for matmul_wide.h. Returns false if that kernel does not take it. */
 static bool describe_wide(crk_device_t self, const problem_t *problem, crk_wide_product_t *wide) {
   const crk_matmul_t *call = &problem->call;
   if (call->lhs.rows != 1 || call->lhs.k_stride != 1 || call->rhs.k_stride != 1 || call->batch.numel != 1) {

@@ -6,13 +6,15 @@
 enum {
   /* Shorter rows have too few pieces of 16 bytes for the threads of a group. */
   LEAST_ROW_BYTES = 1024,
-  /* Keeps the number of threads of a launch below 2^32, also where a unit holds few blocks. */
+  /* Keeps the number of threads of a launch below 2^32 where blocks have the fewest rows. */
   MOST_ROWS = 1 << 26,
   GROUP_THREADS = 32, /* threads of a group, which has a sum of its own */
   /* Blocks per block that an NVIDIA GPU holds at once. Small blocks end together: on an H200 four take 0.5 to 2 % less
    * time than one. AMD GPUs get one, because more blocks read x more often (not measured). */
   CUDA_PASSES = 4
 };
+
+_Static_assert((int)CRK_WIDE_MATRICES == CRK_MOST_GROUPED, "a place for each matrix");
 
 bool crk_priv_wide_fits(crk_device_t self, const crk_wide_product_t *product, uint32_t count, uint32_t element_bytes) {
   const uint64_t row_bytes = product->k * element_bytes;
@@ -67,9 +69,19 @@ crk_status_t crk_priv_wide_multiply(crk_device_t self, crk_dtype_t dtype, crk_wi
 
 /* ---- several matrices at once */
 
+/* The names of a matrix's arguments. */
+typedef struct matrix_names {
+  const char *layout, *weights, *dst;
+} matrix_names_t;
+
+#define MATRIX_NAMES(i) {"weights[" #i "].layout", "weights[" #i "].weights", "weights[" #i "].dst"}
+static const matrix_names_t grouped_names[CRK_MOST_GROUPED] = {MATRIX_NAMES(0), MATRIX_NAMES(1), MATRIX_NAMES(2)};
+static const matrix_names_t gate_names[] = {{"gate_layout", "gate", "dst"}, {"up_layout", "up", NULL}};
+
 /* A row and its matrices. `product` is filled in, apart from how blocks share the work. */
 typedef struct vec_problem {
   const char *where;
+  const matrix_names_t *names;
   crk_dtype_t dtype;
   uint32_t element_bytes, count;
   crk_const_view_t x;
@@ -81,15 +93,17 @@ typedef struct vec_problem {
 /* Checks the weights and their place in memory; their dst is not checked. */
 static crk_status_t describe_weights(vec_problem_t *problem, uint32_t i, size_t *bytes) {
   const crk_matmul_weights_t *weights = &problem->weights[i];
-  const crk_tensor_t tensor = {"layout", "weights", weights->layout, weights->weights, problem->element_bytes};
+  const matrix_names_t *names = &problem->names[i];
+  const crk_tensor_t tensor = {names->layout, names->weights, weights->layout, weights->weights,
+                               problem->element_bytes};
   crk_extent_t extent;
   const void *first;
   CRK_TRY(crk_priv_layout_extent(problem->where, tensor.layout_name, tensor.layout, &extent));
   const crk_layout_t *layout = weights->layout;
-  CRK_REFUSE_IF(layout->rank != 2, "%s: layout.rank of matrix %u is %u; it must be 2", problem->where, (unsigned)i,
+  CRK_REFUSE_IF(layout->rank != 2, "%s: %s.rank is %u; it must be 2", problem->where, names->layout,
                 (unsigned)layout->rank);
-  CRK_REFUSE_IF(layout->dims[1] != problem->product.k, "%s: layout.dims[1] of matrix %u is %zu, but k is %zu",
-                problem->where, (unsigned)i, layout->dims[1], (size_t)problem->product.k);
+  CRK_REFUSE_IF(layout->dims[1] != problem->product.k, "%s: %s.dims[1] is %zu, but k is %zu", problem->where,
+                names->layout, layout->dims[1], (size_t)problem->product.k);
   CRK_TRY(crk_priv_tensor_first(problem->where, &tensor, &extent, &first));
   *bytes = extent.numel == 0 ? 0 : (extent.last - layout->offset + 1) * problem->element_bytes;
   problem->product.matrix[i] =
@@ -98,15 +112,17 @@ static crk_status_t describe_weights(vec_problem_t *problem, uint32_t i, size_t 
   return CRK_OK;
 }
 
-/* Checks a dst of `n` elements against the row and all weights. */
-static crk_status_t check_vec_dst(const vec_problem_t *problem, crk_view_t dst, size_t n, const size_t *weights_bytes) {
-  CRK_TRY(crk_priv_check_elements(problem->where, "dst", crk_const(dst), n, problem->element_bytes));
+/* Checks the dst of matrix `at`, `n` elements, against the row and all weights. */
+static crk_status_t check_vec_dst(const vec_problem_t *problem, uint32_t at, crk_view_t dst, size_t n,
+                                  const size_t *weights_bytes) {
+  const char *name = problem->names[at].dst;
+  CRK_TRY(crk_priv_check_elements(problem->where, name, crk_const(dst), n, problem->element_bytes));
   const size_t bytes = n * problem->element_bytes;
-  CRK_TRY(crk_priv_check_apart(problem->where, "dst", dst.ptr, bytes, "x", problem->x.ptr,
+  CRK_TRY(crk_priv_check_apart(problem->where, name, dst.ptr, bytes, "x", problem->x.ptr,
                                problem->product.k * problem->element_bytes));
   for (uint32_t i = 0; i < problem->count; i++) {
-    CRK_TRY(crk_priv_check_apart(problem->where, "dst", dst.ptr, bytes, "weights", problem->product.matrix[i].first,
-                                 weights_bytes[i]));
+    CRK_TRY(crk_priv_check_apart(problem->where, name, dst.ptr, bytes, problem->names[i].weights,
+                                 problem->product.matrix[i].first, weights_bytes[i]));
   }
   return CRK_OK;
 }
@@ -141,20 +157,25 @@ static crk_status_t multiply_alone(crk_device_t self, const vec_problem_t *probl
 
 crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, crk_const_view_t x,
                                 const crk_matmul_weights_t *weights, size_t count) {
-  vec_problem_t problem = {
-      .where = "crk_matmul_grouped", .dtype = dtype, .count = (uint32_t)count, .x = x, .weights = weights};
-  CRK_REFUSE_IF(count == 0 || count > CRK_WIDE_MATRICES, "%s: count is %zu; it must be 1 to %d", problem.where, count,
-                (int)CRK_WIDE_MATRICES);
+  vec_problem_t problem = {.where = "crk_matmul_grouped",
+                           .names = grouped_names,
+                           .dtype = dtype,
+                           .count = (uint32_t)count,
+                           .x = x,
+                           .weights = weights};
+  CRK_REFUSE_IF(count == 0 || count > CRK_MOST_GROUPED, "%s: count is %zu; it must be 1 to %d", problem.where, count,
+                CRK_MOST_GROUPED);
   CRK_REFUSE_IF(weights == NULL, "%s: weights is NULL", problem.where);
   size_t weights_bytes[CRK_WIDE_MATRICES];
   CRK_TRY(begin_vec(self, &problem, k, weights_bytes));
   bool is_empty = false;
   for (uint32_t i = 0; i < problem.count; i++) {
     const size_t n = problem.product.matrix[i].rows;
-    CRK_TRY(check_vec_dst(&problem, weights[i].dst, n, weights_bytes));
+    CRK_TRY(check_vec_dst(&problem, i, weights[i].dst, n, weights_bytes));
     for (uint32_t j = 0; j < i; j++) {
-      CRK_TRY(crk_priv_check_apart(problem.where, "dst", weights[i].dst.ptr, n * problem.element_bytes, "another dst",
-                                   weights[j].dst.ptr, problem.product.matrix[j].rows * problem.element_bytes));
+      CRK_TRY(crk_priv_check_apart(problem.where, problem.names[i].dst, weights[i].dst.ptr, n * problem.element_bytes,
+                                   problem.names[j].dst, weights[j].dst.ptr,
+                                   problem.product.matrix[j].rows * problem.element_bytes));
     }
     problem.product.matrix[i].dst = weights[i].dst.ptr;
     is_empty = is_empty || n == 0;
@@ -197,14 +218,15 @@ crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dt
   };
   const crk_matmul_weights_t weights[] = {{.layout = gate_layout, .weights = gate},
                                           {.layout = up_layout, .weights = up}};
-  vec_problem_t problem = {.where = "crk_matmul_gate", .dtype = dtype, .count = 2, .x = x, .weights = weights};
+  vec_problem_t problem = {
+      .where = "crk_matmul_gate", .names = gate_names, .dtype = dtype, .count = 2, .x = x, .weights = weights};
   CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", problem.where, (int)op);
   size_t weights_bytes[2];
   CRK_TRY(begin_vec(self, &problem, k, weights_bytes));
   const size_t n = gate_layout->dims[0];
   CRK_REFUSE_IF(up_layout->dims[0] != n, "%s: up_layout.dims[0] is %zu, but gate_layout.dims[0] is %zu", problem.where,
                 up_layout->dims[0], n);
-  CRK_TRY(check_vec_dst(&problem, dst, n, weights_bytes));
+  CRK_TRY(check_vec_dst(&problem, 0, dst, n, weights_bytes));
   if (n == 0) {
     return CRK_OK;
   }

@@ -167,7 +167,7 @@ static crk_status_t check_parts_apart(const char *where, const part_names_t *nam
 }
 
 static crk_status_t fill_columns(crk_device_t self, const crk_grouped_product_t *part, size_t columns, size_t element) {
-  for (size_t c = 0; c < columns; c++) {
+  for (size_t c = 0; c < columns && part->rows != 0; c++) {
     const crk_view_t column = {(char *)part->dst.ptr + c * part->dst_stride * element, part->rows * element};
     CRK_TRY(crk_memset(self, column, 0, column.bytes));
   }

@@ -12,9 +12,10 @@ typedef struct gate_call {
   crk_view_t dst, blocks; /* blocks.ptr is NULL if none are wanted */
 } gate_call_t;
 
-/* A block of threads can quantize groups of CRK_GATE_ROWS rows, but fewer blocks then share the work. NVIDIA GPUs: a
- * block per unit is enough. AMD: a block of four waves is few for a unit; the groups must divide among at least
- * LEAST_QUARTERS quarters of the blocks that single rows would (not measured). Else a second launch quantizes. */
+/* A block of threads can quantize groups of CRK_GATE_ROWS rows, but then there are fewer blocks. NVIDIA GPUs take
+ * groups if they give each unit a block. AMD GPUs take groups if they give at least LEAST_QUARTERS quarters of the
+ * blocks that single rows give, since a block of four waves is few for a unit (not measured). Else a second launch
+ * quantizes. */
 enum { LEAST_QUARTERS = 3 };
 
 uint32_t crk_priv_divide_gate(crk_device_t self, crk_function_t function, uint64_t products, bool quantizes,

@@ -26,7 +26,8 @@ enum {
 };
 _Static_assert((int)CRK_QUANT_COUNT *(int)VEC_KERNELS == CRK_SLOTS_OF(MOE_VEC) &&
                    (int)CRK_QUANT_COUNT * (int)TILE_TYPES * (int)TILE_KERNELS == CRK_SLOTS_OF(MOE_TILES_QUANTIZED) &&
-                   2 * (int)TILE_TYPES * (int)TILE_KERNELS == CRK_SLOTS_OF(MOE_TILES),
+                   2 * (int)TILE_TYPES * (int)TILE_KERNELS == CRK_SLOTS_OF(MOE_TILES) &&
+                   (int)CRK_QUANT_COUNT * (int)TILE_TYPES == CRK_SLOTS_OF(MOE_NUMBERS),
                "as the list of slots counts");
 
 /* ---- checks */
@@ -80,7 +81,7 @@ static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
     return CRK_OK;
   }
   if (m->info != NULL) {
-    CRK_TRY(crk_priv_check_weights(where, "weights", arguments[WEIGHTS].view, all_rows, m->k, m->info,
+    CRK_TRY(crk_priv_check_weights(where, arguments[WEIGHTS].name, arguments[WEIGHTS].view, all_rows, m->k, m->info,
                                    &arguments[WEIGHTS].bytes));
   } else {
     CRK_TRY(check_argument(where, &arguments[WEIGHTS], weight_elements, x_bytes));
@@ -332,8 +333,8 @@ static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_
 enum { NUMBERS_LEAST = 4, NUMBERS_BYTES = 256 << 20 };
 
 static bool is_for_numbers(crk_device_t self, const mixture_t *m) {
-  return self->driver->backend != CRK_BACKEND_HIP && m->k != 0 && m->tokens / NUMBERS_LEAST >= m->experts &&
-         m->rows <= NUMBERS_BYTES / 2 / m->k;
+  return self->driver->backend != CRK_BACKEND_HIP && m->experts != 0 && m->k != 0 &&
+         m->tokens / NUMBERS_LEAST >= m->experts && m->rows <= NUMBERS_BYTES / 2 / m->k;
 }
 
 static crk_status_t make_numbers(crk_device_t self, const mixture_t *m, uint32_t type, const void *weights,
@@ -357,7 +358,8 @@ static crk_status_t launch_moe_numbers(crk_device_t self, const mixture_t *m, cr
   const uint64_t each = (uint64_t)m->rows * m->k;
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_TILES + (TILE_TYPES + type) * TILE_KERNELS + choice, CRK_MODULE_MOE,
-                         &function, "moe_tiles_%s_f32_%u", crk_dtype_name(m->dtype), (unsigned)tile_tokens[choice]));
+                         &function, "moe_tiles_numbers_%s_%u", crk_dtype_name(m->dtype),
+                         (unsigned)tile_tokens[choice]));
   for (size_t first = 0; first < m->experts; first += at_once) {
     const expert_range_t range = {first, crk_priv_least(at_once, m->experts - first), numbers};
     const void *from = (const char *)m->arguments[WEIGHTS].view.ptr + first * each / m->info->elements * m->info->bytes;

@@ -48,6 +48,7 @@ static const struct {
 
 _Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)ROW_FORMS *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(NORM),
                "as the list of slots counts");
+_Static_assert((int)ROW_KINDS *(int)CRK_ACTIVATIONS == CRK_SLOTS_OF(ADD_NORM), "as the list of slots counts");
 
 typedef struct norm_call {
   norm_op_t op;

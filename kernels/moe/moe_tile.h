@@ -91,9 +91,9 @@ CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t
 template <uint32_t Most>
 CRK_FN uint32_t run_begins(const crk_moe_tiles_t &call, uint32_t first, bool teller) {
   const routes r = routes_of(call);
-  const uint32_t at = first + lane();
+  const uint32_t own = opaque(lane()), at = first + own;
   bool begins = false;
-  if (lane() < call.slot && at < call.shape.positions) {
+  if (own < call.slot && at < call.shape.positions) {
     begins = at % Most == 0 || r.experts[at - 1] != r.experts[at];
     if (begins) {
       const uint32_t expert = expert_at(r, call.shape, at, call.fault, teller);
@@ -111,7 +111,7 @@ CRK_FN run whole_run(const crk_moe_tiles_t &call, uint32_t at) {
   const uint32_t left = call.shape.positions - at, most = left < Most - at % Most ? left : Most - at % Most;
   uint32_t count = 0;
   for (uint32_t first = 0; first < most && count == first; first += wave_size()) {
-    const uint32_t place = first + lane();
+    const uint32_t place = first + opaque(lane());
     const uint64_t of_run = ballot(place < most && experts[place] == id);
     count += popcount(of_run & ~(of_run + 1)); /* the first lanes */
   }
@@ -131,13 +131,13 @@ CRK_FN void moe_tiles(const crk_moe_tiles_t &call) {
     CRK_SHARED(aligned_codes16, own_room, step_words<S> / 4);
     room = reinterpret_cast<uint32_t *>(own_room);
   }
-  const bool teller = block_index().x == 0 && wave_in_block() == 0;
   for (uint32_t first = block_index().y * call.slot; first < call.shape.positions;
        first += call.shape.blocks_y * call.slot) {
+    const bool teller = block_index().x == 0 && wave_in_block() == 0;
     CRK_NO_UNROLL
-    for (uint32_t begins = run_begins<Tokens>(call, first, teller); begins != 0; begins &= begins - 1) {
+    for (uint32_t begins = run_begins<Tokens>(reread(call), first, teller); begins != 0; begins &= begins - 1) {
       const uint32_t at = first + popcount((begins - 1) & ~begins);
-      moe_tile<S, Weights, T, U>(call, whole_run<Tokens>(call, at), at, room);
+      moe_tile<S, Weights, T, U>(call, whole_run<Tokens>(reread(call), at), at, room);
       barrier(); /* the next run's first step takes the place of this one's last */
     }
   }

@@ -41,7 +41,7 @@ CRK_FN float sum_columns(const float (&sum)[Columns]) {
 template <class B, int Columns, int Ways = 1>
 struct vec_tile {
   using P = vec_plan<B, Columns>;
-  const unsigned char *weights[Ways]; /* less the rows of the tile before the matrix's own */
+  const unsigned char *weights[Ways]; /* row r of the tile begins at weights[w] + r * row_bytes, in its matrix w */
   uint32_t row_bytes, count, blocks;
   uint32_t odd_first[Ways], odd_last[Ways]; /* no byte before or after these rows may be read; `count`: no such row */
   bool askew; /* weights are not aligned to P::alignment and are copied two bytes at a time; rare */
@@ -310,7 +310,8 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
     CRK_UNROLL
     for (int w = 0; w < Ways; w++) {
       const uint32_t before = w * count; /* rows of the tile */
-      tile.weights[w] = rows[w].weights + (row - rows[w].first - before) * row_bytes;
+      const int64_t first = static_cast<int64_t>(row - rows[w].first) - before;
+      tile.weights[w] = rows[w].weights + first * row_bytes;
       const bool odd_begin = odd_place(rows[w].weights),
                  odd_end = odd_place(rows[w].weights + (rows[w].end - rows[w].first) * row_bytes);
       tile.odd_first[w] = odd_begin && !tile.askew && row == rows[w].first ? before : tile.count;

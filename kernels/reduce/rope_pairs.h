@@ -151,7 +151,7 @@ CRK_FN void rope_qkv(const crk_rope_qkv_call_t &call, uint32_t threads) {
 }
 
 /* The same for rows of S, whose queries and keys first become their RMS norms, as S. A row's pieces are a power of two,
- * at most 32, so that neighbouring lanes have them. Their squares are added as rms_scale (norm_rows.h) adds those of a
+ * at most 16, so that neighbouring lanes have them. Their squares are added as rms_scale (norm_rows.h) adds those of a
  * row with a pack per lane: a lane has the packs of two lanes that are half of the row apart. */
 template <class S, class T>
 CRK_FN void norm_rope_qkv(const crk_norm_rope_qkv_call_t &call, uint32_t threads) {

@@ -18,7 +18,7 @@ impl Device {
         weights: &[(Strided<'_>, View<'_>)],
     ) -> Result<()> {
         let x = self.view(x)?;
-        let mut all = [sys::crk_matmul_weights_t::default(); 3];
+        let mut all = [sys::crk_matmul_weights_t::default(); sys::CRK_MOST_GROUPED as usize];
         for (to, (weights, dst)) in all.iter_mut().zip(weights) {
             to.layout = weights.layout;
             to.weights = self.view(weights.view)?;

@@ -343,10 +343,20 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "weights", small, many(f32_, 64, x, &[one(&good, part(a, 0, 767), d)], 1))?;
         try_one(where_, "but k is 64", invalid, many(f32_, 64, x, &[one(&short, a, d)], 1))?;
         try_one(where_, "must be 2", invalid, many(f32_, 64, x, &[one(&deep, a, d)], 1))?;
-        try_one(where_, "layout is NULL", invalid, many(f32_, 64, x, &[one(std::ptr::null(), a, d)], 1))?;
+        try_one(where_, "weights[0].layout is NULL", invalid, many(f32_, 64, x, &[one(std::ptr::null(), a, d)], 1))?;
         try_one(where_, "dst overlaps x", invalid, many(f32_, 64, x, &two(d, part(x, 0, 12)), 2))?;
-        try_one(where_, "dst overlaps weights", invalid, many(f32_, 64, x, &two(d, part(a, 0, 12)), 2))?;
-        try_one(where_, "dst overlaps another dst", invalid, many(f32_, 64, x, &two(d, part(d, 8, 12)), 2))?;
+        try_one(
+            where_,
+            "weights[1].dst overlaps weights[0].weights",
+            invalid,
+            many(f32_, 64, x, &two(d, part(a, 0, 12)), 2),
+        )?;
+        try_one(
+            where_,
+            "weights[1].dst overlaps weights[0].dst",
+            invalid,
+            many(f32_, 64, x, &two(d, part(d, 8, 12)), 2),
+        )?;
         let where_ = "crk_matmul_gate";
         let gate = |op, t, k, x: sys::crk_view_t, up_layout, up: sys::crk_view_t, dst| {
             sys::crk_matmul_gate(device, op, t, k, x.into(), &good, a.into(), up_layout, up.into(), dst)
@@ -359,7 +369,7 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "x", small, gate(silu, f32_, 64, part(x, 0, 255), &good, b, d))?;
         try_one(where_, "dst", small, gate(silu, f32_, 64, x, &good, b, part(d, 0, 11)))?;
         try_one(where_, "dst overlaps x", invalid, gate(silu, f32_, 64, x, &good, b, part(x, 0, 12)))?;
-        try_one(where_, "dst overlaps weights", invalid, gate(silu, f32_, 64, x, &good, b, part(b, 0, 12)))?;
+        try_one(where_, "dst overlaps up", invalid, gate(silu, f32_, 64, x, &good, b, part(b, 0, 12)))?;
     }
     Ok(())
 }

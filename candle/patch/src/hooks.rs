@@ -212,7 +212,7 @@ const NN: &[Hook] = &[
     // Ops that models do together, and caches that grow in place.
     text("src/lib.rs", 1, "pub mod func;\n", "pub mod func;\npub mod fused;\n"),
     text("src/layer_norm.rs", 1, "\nimpl RmsNorm {\n", NORM_SUM),
-    text("src/kv_cache.rs", 1, "impl ConcatKvCache {\n", APPEND_ROTATED).or(&[0]),
+    text("src/kv_cache.rs", 1, "impl ConcatKvCache {\n", APPEND_NORMED).or(&[0]),
     text("src/kv_cache.rs", 1, "Tensor::cat(&[k_cache, &k], ", "crate::fused::grow(&[k_cache, &k], ").or(&[0]),
     text("src/kv_cache.rs", 1, "Tensor::cat(&[v_cache, &v], ", "crate::fused::grow(&[v_cache, &v], ").or(&[0]),
     twins("tests/ops.rs", SOME, Tests, Cuda),
@@ -358,25 +358,10 @@ impl Tensor {
 
 ";
 
-const APPEND_ROTATED: &str = "\
+const APPEND_NORMED: &str = "\
 impl ConcatKvCache {
-    /// Rotates queries and keys, and appends the keys and the values: `fused::rope_grow`. Tensors are (batch, heads,
-    /// tokens, d). Returns the rotated queries, and all keys and values.
-    pub fn append_rotated(
-        &mut self,
-        qkv: [&Tensor; 3],
-        angles: [&Tensor; 2],
-    ) -> Result<(Tensor, Tensor, Tensor)> {
-        if self.dim != 2 {
-            candle::bail!(\"append_rotated: the cache grows along dim {}, not 2\", self.dim)
-        }
-        let kept = self.k.as_ref().zip(self.v.as_ref());
-        let [q, k, v] = crate::fused::rope_grow(qkv, angles, false, kept)?;
-        (self.k, self.v) = (Some(k.detach()), Some(v.detach()));
-        Ok((q, k, v))
-    }
-
-    /// The same of queries and keys whose heads are normalised first: `fused::norm_rope_grow`.
+    /// Normalises the heads of queries and keys, rotates them, and appends the keys and the values:
+    /// `fused::norm_rope_grow`. Tensors are (batch, heads, tokens, d). Returns the queries, and all keys and values.
     pub fn append_normed(
         &mut self,
         qkv: [&Tensor; 3],

@@ -119,6 +119,9 @@ CRK_API crk_status_t crk_cmp(crk_device_t self, crk_cmp_op_t op, crk_dtype_t dty
                              crk_const_view_t lhs, const crk_layout_t *rhs_layout, crk_const_view_t rhs,
                              crk_view_t dst);
 
+/* The most matrices of a product of one input with several (crk_matmul_grouped, crk_mul_mat_vec_grouped). */
+#define CRK_MOST_GROUPED 3
+
 /* XX(name, value, text): activations of crk_gate. They are the ops of these names of crk_unary. */
 #define CRK_GATE_MAP(XX)      \
   XX(SILU, 0, "silu")         \

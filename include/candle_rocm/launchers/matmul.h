@@ -48,10 +48,10 @@ typedef struct crk_matmul_weights {
   crk_view_t dst; /* contiguous from the beginning of the view */
 } crk_matmul_weights_t;
 
-/* dst[i] = the sum over l of weights[i, l] * x[l], for each of `count` matrices, 1 to 3: a row of activations times
- * the transposed weights of several linear layers, such as those of queries, keys and values. x is k contiguous
- * elements. dtypes BF16, F16, F32 and F64. Each result is as exact as that of crk_matmul. No dst overlaps another dst,
- * x or weights.
+/* dst[i] = the sum over l of weights[i, l] * x[l], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row of
+ * activations times the transposed weights of several linear layers, such as those of queries, keys and values. x is k
+ * contiguous elements. dtypes BF16, F16, F32 and F64. Each result is as exact as that of crk_matmul. No dst overlaps
+ * another dst, x or weights.
  *
  * One launch without scratch memory, if on a GPU all weights are contiguous along k, rows have at least 1024 bytes, and
  * x and all rows are aligned to 16 bytes. Otherwise each matrix is multiplied by crk_matmul.

@@ -52,9 +52,11 @@ CRK_API crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, 
  * crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The bits are those of the products and of
  * crk_gate.
  *
+ * Rows of dst and of `blocks` are undefined for tokens that are skipped or not listed.
+ *
  * One launch with CRK_GATE_SILU or CRK_GATE_GELU and at most one token per expert on average, tokens <= experts; a
- * second launch for `blocks` where that is faster. Otherwise there are up to four launches, and scratch memory for the
- * results of gate and up. */
+ * second launch for `blocks` where that is faster. Otherwise there are up to four launches, and scratch memory of twice
+ * the size of dst. It is allocated and freed in stream order; in a capture it must be reserved or cached. */
 CRK_API crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t quant, size_t experts,
                                        size_t rows, size_t k, size_t tokens, size_t topk, crk_const_view_t gate,
                                        crk_const_view_t up, crk_const_view_t x, crk_const_view_t sorted_token_ids,
@@ -64,7 +66,8 @@ CRK_API crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_
  * is also the dtype of x; dst is f32. Every format except q8_K; k is a multiple of the format's block.
  *
  * AMD GPUs: one launch without scratch memory. Other devices make numbers of the weights first, from 4 tokens per
- * expert on average: two launches for each 256 MiB of numbers, which are scratch memory.
+ * expert on average: two launches for each 256 MiB of numbers, which are scratch memory as above. If that memory
+ * lacks, they do as AMD GPUs.
  *
  * The numbers are those of Candle's kernel. For q2_K to q6_K they are computed in f16, and every step rounds. The steps
  * are d times the group's scale, dmin times its minimum, and then scale times code minus minimum, fused. q3_K and q6_K

@@ -175,9 +175,6 @@ typedef struct crk_grouped_product {
   size_t dst_stride; /* in elements, at least `rows`; unused with one column */
 } crk_grouped_product_t;
 
-/* The most matrices of a grouped product. */
-#define CRK_MOST_GROUPED 3
-
 /* crk_mul_mat_vec_q8_1 of the same activations with `count` matrices, at most CRK_MOST_GROUPED, in one launch: those of
  * queries, keys and values. All have one format and one k. The results have the bits of separate products. A dst
  * overlaps no other view. */
