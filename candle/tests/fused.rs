@@ -41,13 +41,13 @@ fn close(a: &Tensor, b: &Tensor) -> Result<()> {
 fn near(a: &Tensor, b: &Tensor) -> Result<()> {
     let unit = match a.dtype() {
         DType::F64 | DType::F32 => 2f64.powi(-16),
-        DType::F16 => 2f64.powi(-8),
-        _ => 2f64.powi(-5),
+        DType::F16 => 2f64.powi(-9),
+        _ => 2f64.powi(-6),
     };
     let most = values(b)?.into_iter().filter(|b| b.is_finite()).fold(0f64, |most, b| most.max(b.abs()));
     assert_eq!((a.dims(), a.dtype()), (b.dims(), b.dtype()));
     for (a, b) in values(a)?.iter().zip(&values(b)?) {
-        assert!(a == b || (a - b).abs() <= unit * (b.abs() + most / 64.0), "{a} is not {b}");
+        assert!(a == b || (a - b).abs() <= unit * (b.abs() + most / 8.0), "{a} is not {b}");
     }
     Ok(())
 }
