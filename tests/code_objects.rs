@@ -404,6 +404,7 @@ const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "gate", "gelu_f64_nd", 7),
     ("64 lanes", "gate", "gelu_erf_f64_nd", 4),
     ("64 lanes", "rope", "qkv_bf16_vec", 7),
+    ("64 lanes", "rope", "norm_rope_qkv_", 7),
     ("64 lanes", "reduce_dims", "_bf16_even", 6),
     ("64 lanes", "rope", "rope_bf16_heads2", 7),
     ("64 lanes", "rope", "rope_i_bf16_heads2", 7),
@@ -417,6 +418,7 @@ const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "quantized_vec", "q5_K_x2", 7),
     ("64 lanes", "quantized_vec", "q2_K_x2", 7),
     ("64 lanes", "moe", "moe_vec_q5_K_1", 7),
+    ("64 lanes", "moe", "_128", 1),
     ("1024 registers", "moe", "_4", 7),
 ];
 

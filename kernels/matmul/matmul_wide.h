@@ -121,14 +121,14 @@ CRK_FN void multiply_wide(const crk_wide_product_t &call, const T *const (&matri
     }
   }
   barrier();
-  uint32_t width = 1; /* threads that add up the sums of a row */
-  while (width < groups) {
-    width *= 2;
+  uint32_t log2_width = 0; /* of the threads that add up the sums of a row */
+  while (1u << log2_width < groups) {
+    log2_width++;
   }
-  const uint32_t place = thread % width;
+  const uint32_t width = 1u << log2_width, place = thread & (width - 1);
   CRK_NO_UNROLL
-  for (uint32_t first = 0; first < rows; first += threads / width) {
-    const uint32_t row = first + thread / width;
+  for (uint32_t first = 0; first < rows; first += threads >> log2_width) {
+    const uint32_t row = first + (thread >> log2_width);
     A total[Per];
     CRK_UNROLL
     for (int j = 0; j < Per; j++) {

@@ -62,8 +62,10 @@ struct vec_tile {
       return from + part <= blocks ? part * block_bytes : from < blocks ? (blocks - from) * block_bytes : 0;
     }
   }
+  /* A choice between two values: for an index, clang 15 would put the tile in memory. */
   CRK_FN const unsigned char *matrix_of(uint32_t row) const {
-    return weights[Ways == 2 && row >= count / 2 ? Ways - 1 : 0];
+    const unsigned char *const first = weights[0], *const second = weights[Ways - 1];
+    return Ways == 2 && row >= count / 2 ? second : first;
   }
   CRK_FN uint32_t place(uint32_t row, uint32_t from) const {
     return askew ? 0
