@@ -1,6 +1,7 @@
 /* Launches of the products of one row with long rows of matrices (kernels/matmul/matmul_wide.h), and the launchers that
  * multiply a row with several matrices at once. */
 #include "launch/matmul.h"
+#include "launch/product.h"
 #include "launch/quantized.h"
 
 enum {
@@ -8,7 +9,6 @@ enum {
   LEAST_ROW_BYTES = 1024,
   /* Keeps the number of threads of a launch below 2^32 where blocks have the fewest rows. */
   MOST_ROWS = 1 << 26,
-  GROUP_THREADS = 32, /* threads of a group, which has a sum of its own */
   /* Blocks per block that an NVIDIA GPU holds at once. Small blocks end together: on an H200 four take 0.5 to 2 % less
    * time than one. AMD GPUs get one, because more blocks read x more often (not measured). */
   CUDA_PASSES = 4
@@ -48,7 +48,7 @@ crk_status_t crk_priv_wide_launch(crk_device_t self, crk_function_t function, cr
     rows += product->matrix[i].rows;
   }
   /* A thread has two sums at hand: those of two rows, or of a row of both matrices. */
-  const uint32_t step = is_gate ? 1 : 2, room = CRK_WIDE_SUMS / (threads / GROUP_THREADS) / (is_gate ? 2 : 1);
+  const uint32_t step = is_gate ? 1 : 2, room = CRK_WIDE_SUMS / (threads / CRK_GROUP_THREADS) / (is_gate ? 2 : 1);
   const uint64_t wanted = crk_priv_ceil_div(rows, held * (is_cuda ? CUDA_PASSES : 1));
   product->block_rows = (uint32_t)crk_priv_least(crk_priv_ceil_div(wanted, step) * step, room / step * step);
   uint32_t blocks = 0;

@@ -30,7 +30,7 @@ crk_status_t crk_priv_check_vec_columns(const char *where, size_t columns);
 
 enum {
   CRK_MOST_VEC_COLUMNS = 8, /* columns that crk_priv_product_by_vectors takes */
-  CRK_GROUP_THREADS = 32 /* threads of a group, which has rows of its own, in the kernels of mixtures of experts */
+  CRK_GROUP_THREADS = 32 /* threads of a group, which has rows of its own: mixtures of experts, long dense rows */
 };
 
 /* Quantize the activations and multiply. by_vectors takes up to CRK_MOST_VEC_COLUMNS columns (matvec.c). by_tiles takes

@@ -759,8 +759,9 @@ const QWEN3_MOE_ROPE_END: Change = (
 
 const ROPE_ANGLES: Change = (
     "    /// Apply RoPE (q, k shape: B x H x L x D)\n    pub(crate) fn apply(",
-    "\
-    /// The cosines and sines of `len` positions.
+    "    \
+    /// The cosines and sines of `len` positions. Candle 0.9.2 has no attention that asks for them.
+    #[allow(dead_code)]
     pub(crate) fn angles(&self, offset: usize, len: usize) -> Result<[Tensor; 2]> {
         Ok([self.cos.narrow(0, offset, len)?, self.sin.narrow(0, offset, len)?])
     }
@@ -771,7 +772,7 @@ const ROPE_ANGLES: Change = (
 
 const ROPE_ANGLES_PUB: Change = (
     "    /// Apply RoPE (q, k shape: B x H x L x D)\n    pub fn apply(",
-    "\
+    "    \
     /// The cosines and sines of `len` positions.
     pub fn angles(&self, offset: usize, len: usize) -> Result<[Tensor; 2]> {
         Ok([self.cos.narrow(0, offset, len)?, self.sin.narrow(0, offset, len)?])
