@@ -1,4 +1,4 @@
-// include/ fnv1a 8e6828d17c3e66a7486dd317752701ac
+// include/ fnv1a 017ba49fd77da89d47adf68932d7de3d
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2324,7 +2324,7 @@ impl Default for crk_matmul_weights {
 pub type crk_matmul_weights_t = crk_matmul_weights;
 unsafe extern "C" {
     /** dst\[i\] = the sum over l of weights\[i, l\] \* x\[l\], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row of
- activations times the transposed weights of several linear layers, such as those of queries, keys and values. x is k
+ activations times the transposed weights of several linear layers, such as the layers of q, k and v. x is k
  contiguous elements. dtypes BF16, F16, F32 and F64. Each result is as exact as that of crk_matmul. No dst overlaps
  another dst, x or weights.
 
@@ -2625,8 +2625,8 @@ unsafe extern "C" {
     /** dst\[c\]\[i\] = op(sum over j of gate\[i\]\[j\] \* x\[c\]\[j\]) \* (sum over j of up\[i\]\[j\] \* x\[c\]\[j\]): the products and the gate of
  a feed-forward layer. gate and up have `rows` rows of `k` elements, and dst is `columns` times `rows` elements
  without gaps. x is crk_quantize_columns' blocks for `columns` columns, at most 8. If `blocks` is not {NULL, 0}, it
- becomes crk_quantize_columns of dst, and `rows` is a multiple of 32. The bits are those of crk_mul_mat_vec_q8_1 and
- crk_gate.
+ becomes crk_quantize_columns of dst, and `rows` is a multiple of 32. The results equal, to the bit, the
+ results of crk_mul_mat_vec_q8_1 and crk_gate.
 
  One launch for one column of F32 with CRK_GATE_SILU or CRK_GATE_GELU. `blocks` take a second launch if the rows are
  too few to give the GPU work in groups of 32. Otherwise there are two launches, three for `blocks` that are not
@@ -2825,8 +2825,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** dst\[token\] = op(product with gate) \* (product with up), the gate of each token's expert; both products as those of
  crk_moe_gguf_columns without scales, with the same experts and x. If `blocks` is not {NULL, 0}, it becomes
- crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The bits are those of the products and of
- crk_gate.
+ crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The results equal, to the bit,
+ the results of the two products and crk_gate.
 
  Rows of dst and of `blocks` are undefined for tokens that are skipped or not listed.
 

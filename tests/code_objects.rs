@@ -343,7 +343,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "quantized_vec", "gate_mat_vec_q8_0", 6),
     ("64 lanes", "moe", "moe_vec_q8_0_1", 6),
     ("64 lanes", "moe", "moe_gate_q8_0", 6),
-    // The rows of an expert, and those of two matrices, take scalar registers.
+    // Scalar registers hold the addresses of the rows of an expert or of two matrices.
     ("64 lanes", "quantized_vec", "gate_mat_vec_", 7),
     ("64 lanes", "moe", "moe_gate_", 7),
     ("64 lanes", "moe", "moe_vec_q4_K_1", 7),

@@ -130,7 +130,7 @@ fn with_rows(storage: RocmStorage, x: &Tensor, n: usize) -> Tensor {
     Tensor::from_storage(Storage::Rocm(storage), dims, BackpropOp::none(), false)
 }
 
-/// The products of one input with several layers, such as those of queries, keys and values.
+/// The products of one input with several layers. An example is the layers of queries, keys and values.
 pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result<[Tensor; N]> {
     #[cfg(feature = "_rocm")]
     if let Some(weights) = quantized(layers, x) {

@@ -122,7 +122,7 @@ fn layers_of_one_input() -> Result<()> {
                     let gated = fused::gate_products(activation, [gate, up], &x)?;
                     let expected = (gate.forward(&x)?.apply(&activation)? * up.forward(&x)?)?;
                     close(&gated, &expected)?;
-                    // The columns that came with it, and those of a copy.
+                    // The columns that came with it, and the columns of a copy.
                     let down = QTensor::quantize(&random(&[32, 64], DType::F32, &device)?, GgmlDType::Q4_0)?;
                     let down = QMatMul::from_qtensor(down)?;
                     equal(&down.forward(&gated)?, &down.forward(&gated.copy()?)?)?;

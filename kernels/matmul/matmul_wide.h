@@ -2,7 +2,7 @@
  * up to three matrices in one launch. matmul_gate multiplies two, and gates the results.
  *
  * The speed of reading the matrices is the limit. So a block shares each row: a thread has the same pieces of 16 bytes
- * of every row of the block, and keeps those of x in registers. Memory is read in whole lines, and x once per block. A
+ * of every row of the block, and keeps its pieces of x in registers. A block reads whole lines, and reads x once. A
  * thread requests all its pieces of two rows before it multiplies one of them. The sums of the groups of 32 threads
  * go to shared memory. They are added up once, after the block's last row, so that no thread waits for another before.
  */

@@ -264,7 +264,7 @@ struct whole_product {
 /* The sum of a row and a column, from those of its groups of 32 lanes. */
 CRK_FN float whole_sum(const float *groups) { return wave_size() == 64 ? groups[0] + groups[1] : groups[0]; }
 
-/* Stores the sums of `count` rows from `row` on. A wave stores those of its own rows. */
+/* Stores the sums of `count` rows from `row` on. A wave stores the sums of its own rows. */
 CRK_FN void store_sums(const vec_sums &to, const crk_vec_product_t &p, const float *sums, uint64_t row,
                        uint32_t count) {
   constexpr uint32_t groups = most_lanes / group_lanes;

@@ -201,7 +201,7 @@ fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
             let view = sys::crk_view_t { ptr: unsafe { whole.ptr.byte_add(ahead) }, bytes: whole.bytes - ahead };
             let destination = |rng: &mut Rng| Operand::destination(target, rng, t, &[columns, stride]);
             let (dst, expected) = (destination(rng), destination(rng));
-            // Both begin with the same bytes, since what is between the columns stays.
+            // Both begin with the same bytes, because the launcher keeps the bytes between the columns.
             let expected = Operand::new(target, rng, t, expected.shape.clone(), dst.data.clone());
             // SAFETY: live arguments.
             unsafe {

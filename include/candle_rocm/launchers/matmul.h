@@ -49,7 +49,7 @@ typedef struct crk_matmul_weights {
 } crk_matmul_weights_t;
 
 /* dst[i] = the sum over l of weights[i, l] * x[l], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row of
- * activations times the transposed weights of several linear layers, such as those of queries, keys and values. x is k
+ * activations times the transposed weights of several linear layers, such as the layers of q, k and v. x is k
  * contiguous elements. dtypes BF16, F16, F32 and F64. Each result is as exact as that of crk_matmul. No dst overlaps
  * another dst, x or weights.
  *

@@ -49,8 +49,8 @@ CRK_API crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, 
 
 /* dst[token] = op(product with gate) * (product with up), the gate of each token's expert; both products as those of
  * crk_moe_gguf_columns without scales, with the same experts and x. If `blocks` is not {NULL, 0}, it becomes
- * crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The bits are those of the products and of
- * crk_gate.
+ * crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The results equal, to the bit,
+ * the results of the two products and crk_gate.
  *
  * Rows of dst and of `blocks` are undefined for tokens that are skipped or not listed.
  *

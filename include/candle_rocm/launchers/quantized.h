@@ -185,8 +185,8 @@ CRK_API crk_status_t crk_mul_mat_vec_grouped(crk_device_t self, crk_quant_t quan
 /* dst[c][i] = op(sum over j of gate[i][j] * x[c][j]) * (sum over j of up[i][j] * x[c][j]): the products and the gate of
  * a feed-forward layer. gate and up have `rows` rows of `k` elements, and dst is `columns` times `rows` elements
  * without gaps. x is crk_quantize_columns' blocks for `columns` columns, at most 8. If `blocks` is not {NULL, 0}, it
- * becomes crk_quantize_columns of dst, and `rows` is a multiple of 32. The bits are those of crk_mul_mat_vec_q8_1 and
- * crk_gate.
+ * becomes crk_quantize_columns of dst, and `rows` is a multiple of 32. The results equal, to the bit, the
+ * results of crk_mul_mat_vec_q8_1 and crk_gate.
  *
  * One launch for one column of F32 with CRK_GATE_SILU or CRK_GATE_GELU. `blocks` take a second launch if the rows are
  * too few to give the GPU work in groups of 32. Otherwise there are two launches, three for `blocks` that are not
