@@ -15,29 +15,32 @@
   CRK_ATTENTION_TILES(suffix, T, width, rows, threads, tiles, false) \
   CRK_ATTENTION_TILES(suffix, T, width, rows, threads, tiles_general, true)
 #if defined(__CUDACC__) && !defined(__HIP__)
-#define CRK_ATTENTION_HALF(suffix, T, width, rows, threads) \
-  CRK_ATTENTION_OF(suffix, T, width, CRK_ATTENTION_CUDA_ROWS(width, rows), (threads) / 2)
+#define CRK_ATTENTION_LARGE(suffix, T, width, rows, threads)                          \
+  CRK_ATTENTION_OF(suffix, T, width, CRK_ATTENTION_CUDA_ROWS(sizeof(T), width, rows), \
+                   (threads) / (CRK_ATTENTION_CUDA_CORES(sizeof(T), width) ? 2 : 1))
 #else
-#define CRK_ATTENTION_HALF CRK_ATTENTION_OF
+#define CRK_ATTENTION_LARGE CRK_ATTENTION_OF
 #endif
 /* A wave has at least 16 rows, so that four waves of 64 lanes share the rows of a small tile. */
-#define CRK_ATTENTION_SMALL_THREADS(T, threads) (crk::square_core<T>::team == 64 ? (threads) : (threads) / 2)
+#define CRK_ATTENTION_SMALL_THREADS(T, threads) (crk::near_core<T>::team == 64 ? (threads) : (threads) / 2)
 #define CRK_ATTENTION_SMALL(suffix, T, width, threads)                                                              \
   CRK_ATTENTION_TILES(suffix, T, width, CRK_ATTENTION_SMALL_ROWS, CRK_ATTENTION_SMALL_THREADS(T, threads), tiles64, \
                       false)                                                                                        \
   CRK_ATTENTION_TILES(suffix, T, width, CRK_ATTENTION_SMALL_ROWS, CRK_ATTENTION_SMALL_THREADS(T, threads),          \
                       tiles64_general, true)
 
-#define CRK_ATTENTION_BF16(width, rows, threads)       CRK_ATTENTION_HALF(bf16, crk::bf16, width, rows, threads)
-#define CRK_ATTENTION_F16(width, rows, threads)        CRK_ATTENTION_HALF(f16, crk::f16, width, rows, threads)
-#define CRK_ATTENTION_F32(width, rows, threads)        CRK_ATTENTION_OF(f32, float, width, rows, threads)
+#define CRK_ATTENTION_BF16(width, rows, threads)       CRK_ATTENTION_LARGE(bf16, crk::bf16, width, rows, threads)
+#define CRK_ATTENTION_F16(width, rows, threads)        CRK_ATTENTION_LARGE(f16, crk::f16, width, rows, threads)
+#define CRK_ATTENTION_F32(width, rows, threads)        CRK_ATTENTION_LARGE(f32, float, width, rows, threads)
 #define CRK_ATTENTION_SMALL_BF16(width, rows, threads) CRK_ATTENTION_SMALL(bf16, crk::bf16, width, threads)
 #define CRK_ATTENTION_SMALL_F16(width, rows, threads)  CRK_ATTENTION_SMALL(f16, crk::f16, width, threads)
+#define CRK_ATTENTION_SMALL_F32(width, rows, threads)  CRK_ATTENTION_SMALL(f32, float, width, threads)
 
 CRK_ATTENTION_WIDTHS(CRK_ATTENTION_BF16)
 CRK_ATTENTION_WIDTHS(CRK_ATTENTION_F16)
 CRK_ATTENTION_WIDTHS(CRK_ATTENTION_F32)
 CRK_ATTENTION_SMALL_WIDTHS(CRK_ATTENTION_SMALL_BF16)
 CRK_ATTENTION_SMALL_WIDTHS(CRK_ATTENTION_SMALL_F16)
+CRK_ATTENTION_SMALL_WIDTHS(CRK_ATTENTION_SMALL_F32)
 
 CRK_MODULE(attention)

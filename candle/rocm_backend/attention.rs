@@ -17,7 +17,7 @@ pub struct AttentionOperands<'a> {
 
 impl<'a> AttentionOperands<'a> {
     /// `q`, `k` and `v` have the layouts (batch, heads, tokens, d), `k` and `v` of a paged cache (blocks, heads, block,
-    /// d). `dst` is the layout of a contiguous result, with its dims in the same order.
+    /// d). `dst` is the layout of a result without gaps, with its dims in the same order.
     pub fn new(
         op: &'static str,
         q: (&'a RocmStorage, &Layout),
@@ -140,11 +140,44 @@ impl RocmStorage {
         scale: f32,
         softcapping: f32,
     ) -> Result<(Self, Shape)> {
+        let softcap = Some(softcapping).filter(|cap| *cap != 1.0);
+        self.attend(layout, (k, k_l), (v, v_l), mask, causal, scale, softcap, false)
+    }
+
+    /// The same without a cap, for a result of (batch, queries, heads, dv).
+    pub fn sdpa_by_tokens(
+        &self,
+        layout: &Layout,
+        k: (&Self, &Layout),
+        v: (&Self, &Layout),
+        mask: Option<&Tensor>,
+        causal: bool,
+        scale: f32,
+    ) -> Result<(Self, Shape)> {
+        self.attend(layout, k, v, mask, causal, scale, None, true)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn attend(
+        &self,
+        layout: &Layout,
+        (k, k_l): (&Self, &Layout),
+        (v, v_l): (&Self, &Layout),
+        mask: Option<&Tensor>,
+        causal: bool,
+        scale: f32,
+        softcap: Option<f32>,
+        by_tokens: bool,
+    ) -> Result<(Self, Shape)> {
         let op = "sdpa";
         let ((b, heads, queries, _), (_, _, keys, _)) = (layout.shape().dims4()?, k_l.shape().dims4()?);
         let (q, k, v) = (Rows::new(self, layout)?, Rows::new(k, k_l)?, Rows::new(v, v_l)?);
         let (dv, padded) = (v_l.dims()[3], v.layout.dims()[3]);
-        let dst_l = Layout::contiguous((b, heads, queries, padded));
+        let (second, third) = if by_tokens { (queries, heads) } else { (heads, queries) };
+        let mut dst_l = Layout::contiguous((b, second, third, padded));
+        if by_tokens {
+            dst_l = dst_l.transpose(1, 2)?;
+        }
         let operands = AttentionOperands::new(op, q.operand(), k.operand(), v.operand(), &dst_l)?;
 
         let mask = mask.map(|mask| mask.broadcast_as((b, heads, queries, keys))).transpose()?;
@@ -153,11 +186,10 @@ impl RocmStorage {
             (Some(mask), Some(side)) => Some((dtype_of(mask.dtype(), op)?, side.strided()?)),
             _ => None,
         };
-        let call =
-            Attention { softcap: Some(softcapping).filter(|cap| *cap != 1.0), causal, mask, ..operands.call(scale) };
+        let call = Attention { softcap, causal, mask, ..operands.call(scale) };
         self.device().handle().attention(&call).w()?;
 
-        let shape = Shape::from((b, heads, queries, dv));
+        let shape = Shape::from((b, second, third, dv));
         let result = operands.into_result();
         if padded == dv {
             return Ok((result, shape));

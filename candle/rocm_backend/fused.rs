@@ -1,7 +1,7 @@
 //! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is
 //! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
 //! ops, but for gates (two units in the last place), [`route`], [`attention`], [`masked_attention`],
-//! [`rms_norm_from_one`] and products of dense layers.
+//! [`attention_of_heads`], [`rms_norm_from_one`] and products of dense layers.
 use crate::Activation;
 use candle::quantized::{QMatMul, QTensor};
 use candle::{D, DType, Module, Result, Tensor};
@@ -375,9 +375,63 @@ pub fn has_attention(q: &Tensor) -> bool {
 }
 
 /// `softmax(scale * q * k^T) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys, by
-/// [`crate::ops::sdpa`]. With `causal`, the last query sees all keys.
+/// [`crate::ops::sdpa`]. With `causal`, the last query sees all keys. The result of a ROCm device has the heads of a
+/// token side by side in memory.
 pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
+    #[cfg(feature = "_rocm")]
+    if has_attention(q) {
+        return by_tokens(q, k, v, None, causal, scale)?.transpose(1, 2);
+    }
     crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0)
+}
+
+/// Attention on a ROCm device, as (batch, tokens, heads, dv).
+#[cfg(feature = "_rocm")]
+fn by_tokens(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, causal: bool, scale: f64) -> Result<Tensor> {
+    let ((q, q_l), (k, k_l), (v, v_l)) = (q.storage_and_layout(), k.storage_and_layout(), v.storage_and_layout());
+    let of = |storage, argument| RocmStorage::of(storage, "attention", argument);
+    let (k, v) = ((of(&k, "k")?, k_l), (of(&v, "v")?, v_l));
+    let (dst, shape) = of(&q, "q")?.sdpa_by_tokens(q_l, k, v, mask, causal, scale as f32)?;
+    Ok(Tensor::from_storage(Storage::Rocm(dst), shape, BackpropOp::none(), false))
+}
+
+/// Whether attention on a ROCm device takes the tensors.
+#[cfg(feature = "_rocm")]
+fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
+    let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
+    let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
+    let takes_mask = |mask: &Tensor| near(mask) && (mask.dtype() == q.dtype() || mask.dtype() == DType::F32);
+    has_attention(q) && fits(k) && fits(v) && mask.is_none_or(takes_mask)
+}
+
+/// `softmax(scale * q * k^T + mask) * v` of (batch, tokens, heads * d): the heads of a token lie side by side, in the
+/// result too. The mask broadcasts to (batch, heads, queries, keys). None where the model must do it with other ops: on
+/// other devices, for tensors that are tracked for gradients, and where the ops are faster (heads wider than 256 in
+/// f32).
+pub fn attention_of_heads(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    heads: usize,
+    mask: Option<&Tensor>,
+    scale: f64,
+) -> Result<Option<Tensor>> {
+    #[cfg(feature = "_rocm")]
+    {
+        let split = |x: &Tensor| {
+            let (batch, tokens, width) = x.dims3()?;
+            x.reshape((batch, tokens, heads, width / heads))?.transpose(1, 2)
+        };
+        if q.device().is_rocm() && q.rank() == 3 && k.rank() == 3 && v.rank() == 3 {
+            let (q, k, v) = (split(q)?, split(k)?, split(v)?);
+            let is_narrow = q.dtype() != DType::F32 || (q.dim(D::Minus1)? <= 256 && v.dim(D::Minus1)? <= 256);
+            if is_narrow && attends(&q, &k, &v, mask) {
+                return Ok(Some(by_tokens(&q, &k, &v, mask, false, scale)?.flatten_from(2)?));
+            }
+        }
+    }
+    let _ = (q, k, v, heads, mask, scale);
+    Ok(None)
 }
 
 /// Heads of keys or values (batch, heads, tokens, d) as [`masked_attention`] takes them: as they are if it does, else
@@ -394,11 +448,9 @@ fn repeated(x: &Tensor, count: usize) -> Result<Tensor> {
 /// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
 /// The mask broadcasts to the scores. A device without [`attention`] computes the ops one after the other.
 pub fn masked_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
-    let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
-    let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
-    let takes_mask = |mask: &Tensor| near(mask) && (mask.dtype() == q.dtype() || mask.dtype() == DType::F32);
-    if has_attention(q) && fits(k) && fits(v) && mask.is_none_or(takes_mask) {
-        return crate::ops::sdpa(q, k, v, mask, false, scale as f32, 1.0);
+    #[cfg(feature = "_rocm")]
+    if attends(q, k, v, mask) {
+        return by_tokens(q, k, v, mask, false, scale)?.transpose(1, 2);
     }
     let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
     let all = |x: &Tensor| if count == 1 { Ok(x.clone()) } else { repeated(x, count)?.contiguous() };

@@ -9,17 +9,25 @@ static const char where[] = "crk_attention";
 
 /* ---- the kernels */
 
+/* What a kernel takes on NVIDIA GPUs. */
+typedef struct cuda_sizes {
+  uint32_t rows; /* queries per tile */
+  uint32_t bytes, small_bytes; /* dynamic shared memory of a tile, and of a small one */
+} cuda_sizes_t;
+
 static const struct {
   uint32_t width; /* the largest d and dv */
   uint32_t rows; /* queries per tile */
-  uint32_t cuda_rows, cuda_bytes; /* of f16 and bf16 on NVIDIA GPUs: the same, and dynamic shared memory */
-  uint32_t small_cuda_bytes; /* of small tiles */
+  cuda_sizes_t cuda_half, cuda_float;
 } widths[] = {
-#define XX(width, rows, threads)                                                             \
-  {width, rows, CRK_ATTENTION_CUDA_ROWS(width, rows), CRK_ATTENTION_CUDA_BYTES(width, rows), \
-   CRK_ATTENTION_CUDA_BYTES(width, CRK_ATTENTION_SMALL_ROWS)},
+#define CUDA_SIZES(bytes, width, rows)                                                  \
+  {CRK_ATTENTION_CUDA_ROWS(bytes, width, rows),                                         \
+   CRK_ATTENTION_CUDA_BYTES(bytes, width, CRK_ATTENTION_CUDA_ROWS(bytes, width, rows)), \
+   CRK_ATTENTION_CUDA_BYTES(bytes, width, CRK_ATTENTION_SMALL_ROWS)}
+#define XX(width, rows, threads) {width, rows, CUDA_SIZES(2, width, rows), CUDA_SIZES(4, width, rows)},
     CRK_ATTENTION_WIDTHS(XX)
 #undef XX
+#undef CUDA_SIZES
 };
 enum {
   WIDTHS = sizeof widths / sizeof *widths,
@@ -497,15 +505,14 @@ static uint64_t choose_run(crk_device_t self, const problem_t *problem) {
 /* A block per tile of queries of a head. Where there would be at most one per unit of the device, tiles are small. */
 static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
-  const bool is_half = problem->element_bytes == 2, is_cuda = self->driver->backend == CRK_BACKEND_CUDA && is_half;
-  uint32_t rows = is_cuda ? widths[width].cuda_rows : widths[width].rows;
-  uint32_t shared_bytes = is_cuda ? widths[width].cuda_bytes : 0;
+  const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
+  const cuda_sizes_t *cuda = problem->element_bytes == 2 ? &widths[width].cuda_half : &widths[width].cuda_float;
+  uint32_t rows = is_cuda ? cuda->rows : widths[width].rows, shared_bytes = is_cuda ? cuda->bytes : 0;
   const uint64_t all_heads = problem->heads * problem->sequences, units = crk_priv_units(self);
-  const bool is_small =
-      is_half && width < SMALL_WIDTHS && crk_priv_ceil_div(problem->queries, rows) <= units / all_heads;
+  const bool is_small = width < SMALL_WIDTHS && crk_priv_ceil_div(problem->queries, rows) <= units / all_heads;
   if (is_small) {
     rows = CRK_ATTENTION_SMALL_ROWS;
-    shared_bytes = is_cuda ? widths[width].small_cuda_bytes : 0;
+    shared_bytes = is_cuda ? cuda->small_bytes : 0;
   }
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(

@@ -16,7 +16,7 @@ namespace { /* keeps templates with shared memory from adding symbols to the arc
 
 template <class T, int Width, int Rows, int Threads>
 struct attention_shape {
-  using core = square_core<T>;
+  using core = choose<Width <= 256, near_core<T>, square_core<T>>; /* of f32, NVIDIA GPUs have no room for more */
   static constexpr bool has_cores = !same<core, plain_core<T>>;
   static constexpr int span = static_cast<int>(core::span);
   /* Teams that share their queries: each computes all scores, and its part of the width of dst. */
@@ -29,7 +29,9 @@ struct attention_shape {
   /* 16 keys per step where sums take most of the registers, or these and the pieces of a copy, as in small tiles on
    * GPUs whose operands are in both halves of a wave. */
   static constexpr int most_width = !has_cores || sizeof(T) == 4 ? 128 : Threads < 256 ? 96 : 192;
-  static constexpr int keys = is_direct ? CRK_ATTENTION_CUDA_KEYS(Width) : span == 16 && Width > most_width ? 16 : 32;
+  static constexpr int keys = is_direct                          ? CRK_ATTENTION_CUDA_KEYS(sizeof(T), Width)
+                              : span == 16 && Width > most_width ? 16
+                                                                 : 32;
   using key_tile = typename core::template tile<keys, Width, false>;
   using value_tile = typename core::template tile<Width, keys, true>;
   using query_tile = typename core::template tile<Rows, Width, false>;
@@ -38,16 +40,22 @@ struct attention_shape {
   static constexpr bool takes_turns = !is_direct && key_words + value_words > 8192;
   static constexpr uint32_t words =
       takes_turns ? (key_words > value_words ? key_words : value_words) : key_words + value_words;
-  static_assert(!is_direct || (query_tile::words + words) * 4 == (Rows + 2 * keys) * Width * 2, "as launched");
+  static_assert(!is_direct || (query_tile::words + words) * 4 == CRK_ATTENTION_CUDA_BYTES(sizeof(T), Width, Rows),
+                "as launched");
   /* Whether the queries stay in registers. Elsewhere they are read again in each step: from shared memory, or through
    * the cache. */
   static constexpr bool keeps_queries = !is_direct && has_cores && Width <= 128;
 
+  /* Whether products are NaN where an operand is infinite, so that a NaN among the scores calls for other products. */
+  static constexpr bool loses_infinity = is_direct && sizeof(T) == 4;
+
   /* Whether the steps along d are unrolled. Not where queries are loaded in each step: the compiler would load those of
    * all steps before the first. */
-  static constexpr bool unrolls_steps = keeps_queries || is_direct;
+  static constexpr bool unrolls_steps = keeps_queries || (is_direct && sizeof(T) == 2);
+  /* Else, so many at once: as registers allow. */
+  static constexpr int steps_together = loses_infinity && tall == 1 ? 2 : 1;
   /* Whether the queries of a step are loaded while the step before is computed. */
-  static constexpr bool loads_ahead = has_cores && sizeof(T) == 4;
+  static constexpr bool loads_ahead = has_cores && sizeof(T) == 4 && !is_direct;
 
   static constexpr int squares = keys / span, steps = Width / span, across = own_width / span;
 };
@@ -79,6 +87,22 @@ struct attention_team {
   /* score = the dot products of queries and keys. `query(step, i)` returns a left operand. */
   template <class Queries>
   CRK_FN void multiply_keys(const uint32_t *room, const Queries &query) {
+    multiply_all_keys<false>(room, query);
+    if constexpr (S::loses_infinity) {
+      float all = 0.0f;
+      CRK_UNROLL
+      for (int at = 0; at < S::tall * S::squares * rows * columns; at++) {
+        all += score[at / (S::squares * rows * columns)][at / (rows * columns) % S::squares][at / columns % rows]
+                    [at % columns];
+      }
+      if (any(!(all == all))) {
+        multiply_all_keys<true>(room, query);
+      }
+    }
+  }
+
+  template <bool Infinite, class Queries>
+  CRK_FN void multiply_all_keys(const uint32_t *room, const Queries &query) {
     CRK_UNROLL
     for (int i = 0; i < S::tall; i++) {
       clear(score[i]);
@@ -91,7 +115,7 @@ struct attention_team {
           keep_order(); /* else the keys of too many steps are in registers at once */
         }
         load_queries(query, step, left);
-        multiply_step(room, left, step);
+        multiply_step<Infinite>(room, left, step);
       }
     } else if constexpr (S::loads_ahead) {
       load_queries(query, 0, left);
@@ -100,7 +124,7 @@ struct attention_team {
         typename core::left next[S::tall];
         load_queries(query, step + 1, next); /* zeros after the last step */
         keep_order();
-        multiply_step(room, left, step);
+        multiply_step<Infinite>(room, left, step);
         CRK_UNROLL
         for (int i = 0; i < S::tall; i++) {
           left[i] = next[i];
@@ -108,9 +132,12 @@ struct attention_team {
       }
     } else {
       CRK_NO_UNROLL
-      for (int step = 0; step < S::steps; step++) {
-        load_queries(query, step, left);
-        multiply_step(room, left, step);
+      for (int step = 0; step < S::steps; step += S::steps_together) {
+        CRK_UNROLL
+        for (int i = 0; i < S::steps_together; i++) {
+          load_queries(query, step + i, left);
+          multiply_step<Infinite>(room, left, step + i);
+        }
       }
     }
   }
@@ -258,6 +285,7 @@ struct attention_team {
       left[i] = query(step, i);
     }
   }
+  template <bool Infinite>
   CRK_FN void multiply_step(const uint32_t *room, const typename core::left (&left)[S::tall], int step) {
     CRK_UNROLL
     for (int n = 0; n < S::squares; n++) {
@@ -265,7 +293,11 @@ struct attention_team {
           S::key_tile::load(room, static_cast<uint32_t>(n * S::span), static_cast<uint32_t>(step * S::span));
       CRK_UNROLL
       for (int i = 0; i < S::tall; i++) {
-        core::multiply(left[i], right, score[i][n]);
+        if constexpr (Infinite) {
+          core::multiply_infinite(left[i], right, score[i][n]);
+        } else {
+          core::multiply(left[i], right, score[i][n]);
+        }
       }
     }
   }

@@ -17,20 +17,30 @@
   XX(256, 128, 256)              \
   XX(512, 64, 256)
 
-/* Widths that also have small kernels, in f16 and bf16. Such a block computes CRK_ATTENTION_SMALL_ROWS queries. They
- * serve calls that would have few blocks otherwise. */
+/* Widths that also have small kernels. Such a block computes CRK_ATTENTION_SMALL_ROWS queries. They serve calls that
+ * would have few blocks otherwise. */
 #define CRK_ATTENTION_SMALL_WIDTHS(XX) \
   XX(64, 128, 256)                     \
   XX(96, 128, 256)                     \
   XX(128, 128, 256)
 #define CRK_ATTENTION_SMALL_ROWS 64
 
-/* The same for f16 and bf16 on NVIDIA GPUs, which have half the threads: rows of a block, keys per step, and bytes of
- * dynamic shared memory. Other kernels take no dynamic shared memory. */
-#define CRK_ATTENTION_CUDA_ROWS(width, rows) ((width) <= 128 ? (rows) : (rows) / 2)
-#define CRK_ATTENTION_CUDA_KEYS(width)       ((width) <= 64 ? 128 : (width) <= 96 ? 96 : (width) <= 256 ? 64 : 32)
-#define CRK_ATTENTION_CUDA_BYTES(width, rows) \
-  ((CRK_ATTENTION_CUDA_ROWS(width, rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * (width) * 2)
+/* On NVIDIA GPUs, kernels with matrix cores have half the threads and dynamic shared memory. These are all kernels but
+ * those of f32 with a width of 512. For elements of `bytes` bytes: the rows of a block, keys per step, and bytes of
+ * shared memory for a block of `rows` rows. */
+#define CRK_ATTENTION_CUDA_CORES(bytes, width) ((bytes) * (width) <= 1024)
+#define CRK_ATTENTION_CUDA_ROWS(bytes, width, rows) \
+  ((width) > 128 && CRK_ATTENTION_CUDA_CORES(bytes, width) ? (rows) / 2 : (rows))
+#define CRK_ATTENTION_CUDA_KEYS(bytes, width) \
+  ((bytes) == 2     ? ((width) <= 64    ? 128 \
+                       : (width) <= 96  ? 96  \
+                       : (width) <= 256 ? 64  \
+                                        : 32) \
+   : (width) <= 64  ? 64                      \
+   : (width) <= 128 ? 32                      \
+                    : 16)
+#define CRK_ATTENTION_CUDA_BYTES(bytes, width, rows) \
+  (CRK_ATTENTION_CUDA_CORES(bytes, width) * ((rows) + 2 * CRK_ATTENTION_CUDA_KEYS(bytes, width)) * (width) * (bytes))
 /* Decoding: the fewest rows that a block of attention_split.h computes, and the threads of a block that adds up the
  * parts of a row. A row is one query of one head. */
 enum { CRK_ATTENTION_SPLIT_ROWS = 4, CRK_ATTENTION_COMBINE_THREADS = 256 };

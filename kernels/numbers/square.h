@@ -6,6 +6,7 @@
  *
  *   half_core<Bf16>   matrix cores for f16 and bf16 (platform/matrix.h)
  *   float_core        matrix cores for float, which compute with f32 and round nothing: CDNA
+ *   split_core        matrix cores for float, which split each number in two and round products a little: NVIDIA GPUs
  *   double_core       matrix cores for double: CDNA 2 and later. It has no load_left, as_left and combine
  *   plain_core<T>     multiplications and additions: the CPU, GPUs without such matrix cores
  *
@@ -206,6 +207,15 @@ struct square_core_of<double> {
 #endif
 template <class T>
 using square_core = typename square_core_of<T>::type;
+
+/* The same, but products of float may have a relative error of up to 2^-21. */
+#if CRK_SPLIT_CORES
+template <class T>
+using near_core = choose<same<T, float>, split_core, square_core<T>>;
+#else
+template <class T>
+using near_core = square_core<T>;
+#endif
 
 }  // namespace crk
 

@@ -56,7 +56,11 @@
 
 /* CRK_FLOAT_CORES: 1 where crk::float_core exists, else 0. Compile with -DCRK_FLOAT_CORES=0 to do without.
  *
- * struct float_core: sums of products of f32, in f32, with half_core's interface. */
+ * struct float_core: sums of products of f32, in f32, with half_core's interface.
+ *
+ * CRK_SPLIT_CORES: 1 where crk::split_core exists, else 0. Compile with -DCRK_SPLIT_CORES=0 to do without.
+ *
+ * struct split_core: the same, but each product has a relative error of up to 2^-21. */
 
 /* ---- f64 ---- */
 

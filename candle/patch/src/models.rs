@@ -21,6 +21,12 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/", SOME, KEY_HEADS_PACKED.0, KEY_HEADS_PACKED.1).when(MASKED_ATTENTION.0),
     text("src/models/", SOME, VALUE_HEADS_PACKED.0, VALUE_HEADS_PACKED.1).when(MASKED_ATTENTION.0),
     text("src/models/", SOME, MASKED_ATTENTION.0, MASKED_ATTENTION.1),
+    // Attention whose heads lie side by side.
+    text("src/models/stable_diffusion/attention.rs", 1, DIFFUSION_ATTENTION.0, DIFFUSION_ATTENTION.1).or(&[0]),
+    text("src/models/stable_diffusion/attention.rs", 1, IMAGE_ATTENTION.0, IMAGE_ATTENTION.1).or(&[0]),
+    text("src/models/whisper/", 2, WHISPER_ATTENTION.0, WHISPER_ATTENTION.1).or(&[0]),
+    text("src/models/bert.rs", 1, BERT_ATTENTION.0, BERT_ATTENTION.1).or(&[0]),
+    text("src/models/vit.rs", 1, VIT_ATTENTION.0, VIT_ATTENTION.1).or(&[0]),
     // Rotary embeddings and the growth of caches, together.
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE.0, QUANTIZED_LLAMA_ROPE.1).when("rope_is_neox"),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE_END.0, QUANTIZED_LLAMA_ROPE_END.1)
@@ -194,6 +200,83 @@ const QWEN3_MOE_ATTENTION: Change = (
             return self.attention_wo.forward(&ctx.to_dtype(in_dtype)?);
         }
         let k = repeat_kv(k, self.num_kv_groups)?.contiguous()?;
+",
+);
+
+const DIFFUSION_ATTENTION: Change = (
+    "        let query = self.reshape_heads_to_batch_dim(&query)?;\n",
+    "\
+        if let Some(xs) =
+            candle_nn::fused::attention_of_heads(&query, &key, &value, self.heads, None, self.scale)?
+        {
+            return self.to_out.forward(&xs);
+        }
+        let query = self.reshape_heads_to_batch_dim(&query)?;
+",
+);
+
+const IMAGE_ATTENTION: Change = (
+    "        let query_states = self\n            .transpose_for_scores(query_proj)?\n",
+    "\
+        let scale = 1.0 / (self.channels as f64 / self.num_heads as f64).sqrt();
+        if let Some(xs) = candle_nn::fused::attention_of_heads(
+            &query_proj,
+            &key_proj,
+            &value_proj,
+            self.num_heads,
+            None,
+            scale,
+        )? {
+            let xs = self.proj_attn.forward(&xs)?.t()?.reshape((batch, channel, height, width))?;
+            return (xs + residual)? / self.config.rescale_output_factor;
+        }
+        let query_states = self
+            .transpose_for_scores(query_proj)?
+",
+);
+
+const WHISPER_ATTENTION: Change = (
+    "        let scale = ((n_state / self.n_head) as f64).powf(-0.25);\n",
+    "\
+        let scale = ((n_state / self.n_head) as f64).powf(-0.25);
+        let mask_of_tokens = mask.map(|mask| mask.i((0..n_ctx, 0..n_ctx))).transpose()?;
+        let mask_of_tokens = mask_of_tokens.as_ref();
+        if let Some(wv) =
+            candle_nn::fused::attention_of_heads(q, k, v, self.n_head, mask_of_tokens, scale * scale)?
+        {
+            return Ok(wv);
+        }
+",
+);
+
+const BERT_ATTENTION: Change = (
+    "        let query_layer = self.transpose_for_scores(&query_layer)?;\n",
+    "\
+        let scale = 1.0 / (self.attention_head_size as f64).sqrt();
+        if let Some(context_layer) = candle_nn::fused::attention_of_heads(
+            &query_layer,
+            &key_layer,
+            &value_layer,
+            self.num_attention_heads,
+            Some(attention_mask),
+            scale,
+        )? {
+            return Ok(context_layer);
+        }
+        let query_layer = self.transpose_for_scores(&query_layer)?;
+",
+);
+
+const VIT_ATTENTION: Change = (
+    "        let query = self.transpose_for_scores(&query)?.contiguous()?;\n",
+    "\
+        let scale = 1.0 / f64::sqrt(self.attention_head_size as f64);
+        if let Some(xs) =
+            candle_nn::fused::attention_of_heads(&query, &key, &value, self.num_attention_heads, None, scale)?
+        {
+            return Ok(xs);
+        }
+        let query = self.transpose_for_scores(&query)?.contiguous()?;
 ",
 );
 

@@ -1,4 +1,5 @@
-/* platform/matrix.h's float_core for AMD GPUs: MFMA of CDNA. numbers/square.h documents its members.
+/* platform/matrix.h's float_core for AMD GPUs: MFMA of CDNA. There is no split_core. numbers/square.h documents its
+ * members.
  *
  * v_mfma_f32_16x16x4_f32 multiplies 16 columns by 4 numbers along k; lane l gives the number l / 16 of column and of
  * row l % 16. A product has 16 numbers along k and takes four instructions. Instruction i takes the numbers 4 * n + i,
@@ -12,6 +13,8 @@
 
 #include "platform/hip/memory.h"
 #include "platform/hip/threads.h"
+
+#define CRK_SPLIT_CORES 0
 
 #if defined(CRK_FLOAT_CORES)
 /* Set on the command line. */
