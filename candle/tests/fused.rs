@@ -324,6 +324,48 @@ fn attention_with_masks() -> Result<()> {
     Ok(())
 }
 
+/// Heads that lie side by side, beside the ops on one head after the other, with and without a mask; and tensors for
+/// which the models have to do the ops.
+#[test]
+fn attention_of_heads() -> Result<()> {
+    let device = device();
+    let of = |tokens: usize, heads: usize, d: usize, dtype| random(&[2, tokens, heads * d], dtype, &device);
+    let cases =
+        [(DType::F32, 2, 32), (DType::F16, 3, 64), (DType::BF16, 1, 512), (DType::F16, 2, 20), (DType::F32, 1, 8)];
+    for (dtype, heads, d) in cases {
+        let (q, k, v) = (of(5, heads, d, dtype)?, of(7, heads, d, dtype)?, of(7, heads, d, dtype)?);
+        let hidden = Tensor::new(&[[0f32, 0., -1e4, 0., 0., -1e4, 0.]], &device)?.broadcast_as((5, 7))?;
+        for mask in [None, Some(hidden.to_dtype(dtype)?)] {
+            let found = fused::attention_of_heads(&q, &k, &v, heads, mask.as_ref(), 0.25)?.expect("a ROCm device");
+            assert!(found.is_contiguous());
+            let mut expected = Vec::new();
+            for head in 0..heads {
+                let of_head = |x: &Tensor| x.narrow(2, head * d, d)?.contiguous()?.to_dtype(DType::F64);
+                let scores = (of_head(&q)?.matmul(&of_head(&k)?.t()?)? * 0.25)?;
+                let scores = match &mask {
+                    Some(mask) => scores.broadcast_add(&mask.to_dtype(DType::F64)?)?,
+                    None => scores,
+                };
+                let e = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
+                let p = e.broadcast_div(&e.sum_keepdim(D::Minus1)?)?;
+                expected.push(p.matmul(&of_head(&v)?)?);
+            }
+            near(&found, &Tensor::cat(&expected, 2)?.to_dtype(dtype)?)?;
+        }
+    }
+    let none = |q: &Tensor, k: &Tensor, v: &Tensor, heads| fused::attention_of_heads(q, k, v, heads, None, 0.25);
+    let wide = of(5, 1, 320, DType::F32)?;
+    assert!(none(&wide, &wide, &wide, 1)?.is_none());
+    let (double, q) = (of(5, 2, 32, DType::F64)?, of(5, 2, 32, DType::F32)?);
+    assert!(none(&double, &double, &double, 2)?.is_none());
+    assert!(none(&q, &double, &q, 2)?.is_none());
+    let tracked = candle_core::Var::from_tensor(&q)?;
+    assert!(none(&q, &q, tracked.as_tensor(), 2)?.is_none());
+    let on_cpu = q.to_device(&Device::Cpu)?;
+    assert!(none(&on_cpu, &on_cpu, &on_cpu, 2)?.is_none());
+    Ok(())
+}
+
 #[test]
 fn norms_from_one() -> Result<()> {
     let device = device();

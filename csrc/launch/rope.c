@@ -94,13 +94,15 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
   const uint64_t head_step = is_thd ? shape.d : shape.tokens * shape.d;
   const bool is_interleaved = kind == CRK_ROPE_KIND_ROPE_I;
   const size_t heads = shape.heads / at_once, between = at_once * head_step;
-  const size_t inner = is_interleaved ? 2 * unit : unit;
+  const size_t inner = is_interleaved && !in_packs ? 2 : unit;
+  /* Interleaved packs have half as many pairs each. */
+  const size_t inner_angle = is_interleaved && in_packs ? unit / 2 : unit;
   /* The order of dims that makes neighbouring threads read neighbouring memory. */
   const size_t space[4] = {shape.batch, is_thd ? shape.tokens : heads, is_thd ? heads : shape.tokens, half / unit};
   size_t strides[3][4] = {
       {shape.heads * shape.tokens * shape.d, is_thd ? token_step : between, is_thd ? between : token_step, inner}};
   for (int i = 0; i < 2; i++) {
-    const size_t of_angles[4] = {angles[i].batch_stride, is_thd ? half : 0, is_thd ? 0 : half, unit};
+    const size_t of_angles[4] = {angles[i].batch_stride, is_thd ? half : 0, is_thd ? 0 : half, inner_angle};
     for (int k = 0; k < 4; k++) {
       strides[i + 1][k] = of_angles[k];
     }

@@ -212,8 +212,31 @@ CRK_FN pack<D, V> apply(F f, const pack<S, V> &...src) {
 
 /* ---- Contiguous ---- */
 
+/* `Count` times V elements of dst, which begin `apart` elements after each other. All are loaded first. */
+template <int Count, int V, class F, class D, class... S>
+CRK_FN void map_apart(uint64_t i, uint64_t apart, F f, D *dst, const S *...src) {
+  pack<D, V> results[Count];
+  CRK_UNROLL
+  for (int n = 0; n < Count; n++) {
+    results[n] = apply<D, V>(f, load_pack<S, V>(src + (i + static_cast<uint64_t>(n) * apart))...);
+  }
+  CRK_UNROLL
+  for (int n = 0; n < Count; n++) {
+    store_pack(dst + (i + static_cast<uint64_t>(n) * apart), results[n]);
+  }
+}
+
+/* Elements of a step that are neighbours in memory: 16 bytes of the widest operand. */
+template <int V, class D, class... S>
+CRK_FN constexpr int near_elements() {
+  int widest = sizeof(D);
+  ((widest = static_cast<int>(sizeof(S)) > widest ? static_cast<int>(sizeof(S)) : widest), ...);
+  return 16 / widest < V ? 16 / widest : V;
+}
+
 /* dst[i] = f(src[i]...) for i below numel. Single elements until dst is aligned to 16 bytes, then packs, then single
- * elements. `threads` are those of the grid. */
+ * elements. `threads` are those of the grid. Where the operands have several sizes, the lanes of a wave share its packs
+ * so that each load and each store of the wave is without gaps. */
 template <class F, class D, class... S>
 CRK_FN void map_contiguous(uint64_t numel, uint32_t threads, F f, D *dst, const S *...src) {
   if constexpr (on_host) {
@@ -226,9 +249,17 @@ CRK_FN void map_contiguous(uint64_t numel, uint32_t threads, F f, D *dst, const 
     const uint64_t to_aligned = (0 - reinterpret_cast<uintptr_t>(dst)) % 16 / sizeof(D);
     const uint64_t head = to_aligned < numel ? to_aligned : numel, packs = (numel - head) / V;
     const elements e(packs, threads);
+    constexpr int near = near_elements<V, D, S...>();
     for (uint64_t p = e.first; p < e.end; p += e.step) {
-      const uint64_t i = head + p * V;
-      store_pack(dst + i, apply<D, V>(f, load_pack<S, V>(src + i)...));
+      if constexpr (near == V) {
+        const uint64_t i = head + p * V;
+        store_pack(dst + i, apply<D, V>(f, load_pack<S, V>(src + i)...));
+      } else {
+        const uint64_t of_wave = p - lane(), left = e.end - of_wave;
+        const uint32_t lanes = left < wave_size() ? static_cast<uint32_t>(left) : wave_size();
+        const uint64_t i = head + of_wave * V + lane() * near;
+        map_apart<V / near, near>(i, lanes * near, f, dst, src...);
+      }
     }
     const elements rest(numel - packs * V, threads);
     for (uint64_t r = rest.first; r < rest.end; r += rest.step) {

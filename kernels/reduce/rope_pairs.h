@@ -42,6 +42,29 @@ CRK_FN pack<T, V> load_pairs(const T *src) {
   }
 }
 
+/* The elements between the two packs of a thread, in a row of 2 * half elements. Of single interleaved elements, they are
+ * a pair. */
+template <int V, bool Interleaved>
+CRK_FN uint64_t between_packs(uint64_t half) {
+  return Interleaved && V == 1 ? 1 : half;
+}
+
+/* The first angle of a piece, and the cosines or sines of its V pairs. Of interleaved packs, half of the pairs are in the
+ * first pack, and the others half a row after it. */
+template <int V, bool Interleaved>
+CRK_FN uint64_t first_angle(uint64_t piece) {
+  return piece * (Interleaved && V > 1 ? V / 2 : V);
+}
+template <int V, bool Interleaved, class T>
+CRK_FN pack<T, V> load_angles(const T *src, uint64_t half) {
+  if constexpr (Interleaved && V > 1) {
+    const pack<T, V / 2> parts[2] = {load_aligned<T, V / 2>(src), load_aligned<T, V / 2>(src + half / 2)};
+    return bit_cast<pack<T, V>>(parts);
+  } else {
+    return load_pairs<V>(src);
+  }
+}
+
 /* Rotates the V pairs of the packs p and q. An interleaved pair lies within a pack: p has pairs 0 to V / 2 - 1, q the
  * others. */
 template <int V, bool Interleaved, class T>
@@ -63,7 +86,8 @@ CRK_FN void rotate_packs(const pack<T, V> &p, const pack<T, V> &q, const pack<T,
 
 /* Operand 0 of `nd` is src and dst, operand 1 cos, operand 2 sin. A thread's heads are `head_step` elements apart. The
  * second element of a pair is the neighbour of the first (Interleaved), or `half` elements after it. All pointers and
- * strides are multiples of packs. A thread issues all its loads before its stores. */
+ * strides are multiples of packs, but those of interleaved angles of half a pack. A thread issues all its loads before
+ * its stores. */
 template <int V, int H, bool Interleaved, class T>
 CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const T *cos, const T *sin, T *dst,
                        uint64_t half, uint64_t head_step) {
@@ -71,8 +95,9 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t at[3];
     locate(nd, i, at);
-    const pack<T, V> c = apart(load_pairs<V>(cos + at[1])), s = apart(load_pairs<V>(sin + at[2]));
-    const uint64_t second = Interleaved ? V : half;
+    const pack<T, V> c = apart(load_angles<V, Interleaved>(cos + at[1], half));
+    const pack<T, V> s = apart(load_angles<V, Interleaved>(sin + at[2], half));
+    const uint64_t second = between_packs<V, Interleaved>(half);
     pack<T, V> a[H], b[H];
     CRK_UNROLL
     for (int h = 0; h < H; h++) {
@@ -99,11 +124,11 @@ struct qkv_piece {
   T *dst;
   uint64_t second; /* elements from the first pack to the second */
   const T *cos, *sin;
-  uint32_t column; /* of the first pack */
+  uint32_t half, column; /* elements of half a row; the first pack's place in the row */
   bool is_q, is_v;
 
   CRK_FN qkv_piece(const crk_rope_qkv_call_t &call, uint64_t i) {
-    const uint32_t half = static_cast<uint32_t>(call.pieces.size) * V;
+    half = static_cast<uint32_t>(call.pieces.size) * V;
     const uint32_t n = static_cast<uint32_t>(i), row = divide(call.pieces, n), place = divide(call.heads, row);
     const uint32_t piece = n - row * static_cast<uint32_t>(call.pieces.size), batch = divide(call.tokens, place);
     const uint32_t token = place - batch * static_cast<uint32_t>(call.tokens.size);
@@ -112,8 +137,8 @@ struct qkv_piece {
     const crk_rope_part_t &of_q = call.parts[0], &of_k = call.parts[1], &of_v = call.parts[2];
     is_q = at < of_q.heads;
     is_v = at >= of_q.heads + of_k.heads;
-    second = Interleaved ? V : half;
-    column = piece * (Interleaved ? 2 * V : V);
+    second = between_packs<V, Interleaved>(half);
+    column = piece * (Interleaved && V == 1 ? 2 : V);
     const uint32_t head = is_q ? at : is_v ? at - of_q.heads - of_k.heads : at - of_q.heads;
     const auto of_part = [&](auto q, auto k, auto v) { return is_q ? q : is_v ? v : k; };
     const auto offset = [&](const uint64_t *q, const uint64_t *k, const uint64_t *v) {
@@ -124,7 +149,7 @@ struct qkv_piece {
           offset(of_q.src_strides, of_k.src_strides, of_v.src_strides);
     dst = static_cast<T *>(of_part(of_q.dst, of_k.dst, of_v.dst)) +
           offset(of_q.dst_strides, of_k.dst_strides, of_v.dst_strides);
-    const uint64_t angle = static_cast<uint64_t>(token) * half + piece * V;
+    const uint64_t angle = static_cast<uint64_t>(token) * half + first_angle<V, Interleaved>(piece);
     cos = static_cast<const T *>(call.cos) + batch * call.cos_stride + angle;
     sin = static_cast<const T *>(call.sin) + batch * call.sin_stride + angle;
   }
@@ -132,7 +157,7 @@ struct qkv_piece {
   CRK_FN void store(const pack<T, V> &p, const pack<T, V> &q) const {
     pack<T, V> x = p, y = q;
     if (!is_v) {
-      const pack<T, V> c = load_pairs<V>(cos), s = load_pairs<V>(sin);
+      const pack<T, V> c = load_angles<V, Interleaved>(cos, half), s = load_angles<V, Interleaved>(sin, half);
       rotate_packs<V, Interleaved>(apart(p), apart(q), apart(c), apart(s), &x, &y);
     }
     store_pack(dst, x);
