@@ -58,8 +58,14 @@ CRK_FN uint64_t first_angle(uint64_t piece) {
 template <int V, bool Interleaved, class T>
 CRK_FN pack<T, V> load_angles(const T *src, uint64_t half) {
   if constexpr (Interleaved && V > 1) {
-    const pack<T, V / 2> parts[2] = {load_aligned<T, V / 2>(src), load_aligned<T, V / 2>(src + half / 2)};
-    return bit_cast<pack<T, V>>(parts);
+    const pack<T, V / 2> first = load_aligned<T, V / 2>(src), second = load_aligned<T, V / 2>(src + half / 2);
+    pack<T, V> both;
+    CRK_UNROLL
+    for (int j = 0; j < V / 2; j++) {
+      both.v[j] = first.v[j];
+      both.v[V / 2 + j] = second.v[j];
+    }
+    return both;
   } else {
     return load_pairs<V>(src);
   }
