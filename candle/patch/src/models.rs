@@ -27,6 +27,8 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/whisper/", 2, WHISPER_ATTENTION.0, WHISPER_ATTENTION.1).or(&[0]),
     text("src/models/bert.rs", 1, BERT_ATTENTION.0, BERT_ATTENTION.1).or(&[0]),
     text("src/models/vit.rs", 1, VIT_ATTENTION.0, VIT_ATTENTION.1).or(&[0]),
+    // Top-k and top-p sampling.
+    text("src/generation/mod.rs", 1, LIKELIEST.0, LIKELIEST.1),
     // Rotary embeddings and the growth of caches, together.
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE.0, QUANTIZED_LLAMA_ROPE.1).when("rope_is_neox"),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_ROPE_END.0, QUANTIZED_LLAMA_ROPE_END.1)
@@ -277,6 +279,36 @@ const VIT_ATTENTION: Change = (
             return Ok(xs);
         }
         let query = self.transpose_for_scores(&query)?.contiguous()?;
+",
+);
+
+const LIKELIEST: Change = (
+    "\
+    pub fn sample(&mut self, logits: &Tensor) -> Result<u32> {
+        self.sample_f(logits, |_| {})
+",
+    "\
+    /// Samples from the likeliest tokens, where the device finds them.
+    fn sample_likeliest(&mut self, logits: &Tensor) -> Result<Option<u32>> {
+        let (temperature, k, p) = match &self.sampling {
+            Sampling::TopK { k, temperature } => (*temperature, Some(*k), None),
+            Sampling::TopP { p, temperature } => (*temperature, None, Some(*p as f32)),
+            Sampling::TopKThenTopP { k, p, temperature } => (*temperature, Some(*k), Some(*p as f32)),
+            _ => return Ok(None),
+        };
+        let logits = logits.to_dtype(DType::F32)?;
+        let Some(likeliest) = candle_nn::fused::likeliest(&logits, temperature, k, p)? else {
+            return Ok(None);
+        };
+        let index = self.sample_multinomial(&likeliest.probabilities)?;
+        Ok(Some(likeliest.tokens[index as usize]))
+    }
+
+    pub fn sample(&mut self, logits: &Tensor) -> Result<u32> {
+        match self.sample_likeliest(logits)? {
+            Some(token) => Ok(token),
+            None => self.sample_f(logits, |_| {}),
+        }
 ",
 );
 
