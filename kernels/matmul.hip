@@ -27,7 +27,11 @@
 #else
 #define CRK_MATMUL_HALF_OF CRK_MATMUL_TILE_OF
 #endif
-#if CRK_FLOAT_CORES
+#if CRK_SPLIT_CORES
+/* At least 128 threads: they copy 16 rows at once, as tiles of split_core need it. */
+#define CRK_MATMUL_FLOAT_OF(suffix, T, rows, columns, threads, m, n) \
+  CRK_MATMUL_CORES_OF(suffix, T, rows, columns, ((threads) < 128 ? 128 : (threads)), m, n)
+#elif CRK_FLOAT_CORES
 #define CRK_MATMUL_FLOAT_OF CRK_MATMUL_CORES_OF
 #else
 #define CRK_MATMUL_FLOAT_OF CRK_MATMUL_TILE_OF

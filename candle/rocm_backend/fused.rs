@@ -359,6 +359,21 @@ impl From<Tensor> for Input {
 }
 
 impl Input {
+    /// The sum, and its norm. `norm` makes a norm of a sum, `sum_norm` makes both of the branch and the trunk.
+    pub fn normed(
+        self,
+        norm: impl FnOnce(&Tensor) -> Result<Tensor>,
+        sum_norm: impl FnOnce(&Tensor, &Tensor) -> Result<(Tensor, Tensor)>,
+    ) -> Result<(Tensor, Tensor)> {
+        match self.branch {
+            Some(branch) => sum_norm(&branch, &self.trunk),
+            None => {
+                let normed = norm(&self.trunk)?;
+                Ok((self.trunk, normed))
+            }
+        }
+    }
+
     /// A part of it along `dim`.
     pub fn narrow(&self, dim: usize, start: usize, len: usize) -> Result<Self> {
         let branch = self.branch.as_ref().map(|branch| branch.narrow(dim, start, len)).transpose()?;

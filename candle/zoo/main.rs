@@ -24,6 +24,7 @@ mod encoders;
 mod launches;
 mod multimodal;
 mod quantized;
+mod sampling;
 mod setting;
 mod states;
 mod table;
@@ -274,6 +275,7 @@ fn main() {
     }
     zoo.add_page();
     zoo.trials.extend(launches::trial());
+    zoo.trials.push(sampling::trial());
     // All kinds of one model need the same reference. A thread that waited for it would do nothing.
     zoo.trials.sort_by_key(|trial| {
         setting::FLOATS

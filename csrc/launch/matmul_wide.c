@@ -5,8 +5,11 @@
 #include "launch/quantized.h"
 
 enum {
-  /* Shorter rows have too few pieces of 16 bytes for the threads of a group. */
-  LEAST_ROW_BYTES = 1024,
+  PIECE_BYTES = 16, /* what a thread loads at once */
+  /* Shorter rows have too few pieces for the threads of a group. They are taken where each lane of a wave has one and
+   * the weights are so few that the launch is what takes time. */
+  ROW_BYTES = 1024,
+  SHORT_ROWS_BYTES = 4 << 20,
   /* Keeps the number of threads of a launch below 2^32 where blocks have the fewest rows. */
   MOST_ROWS = 1 << 26,
   /* Blocks per block that an NVIDIA GPU holds at once. Small blocks end together: on an H200 four take 0.5 to 2 % less
@@ -19,18 +22,19 @@ _Static_assert((int)CRK_WIDE_MATRICES == CRK_MOST_GROUPED, "a place for each mat
 bool crk_priv_wide_fits(crk_device_t self, const crk_wide_product_t *product, uint32_t count, uint32_t element_bytes) {
   const uint64_t row_bytes = product->k * element_bytes;
   uint64_t places = (uintptr_t)product->x | row_bytes;
-  bool fits = self->driver->backend != CRK_BACKEND_CPU && row_bytes >= LEAST_ROW_BYTES;
+  const uint64_t least_bytes = (uint64_t)self->context->info.wave_size * PIECE_BYTES;
+  bool fits = self->driver->backend != CRK_BACKEND_CPU && row_bytes >= least_bytes;
   for (uint32_t i = 0; i < count; i++) {
     const crk_wide_matrix_t *matrix = &product->matrix[i];
     places |= (uintptr_t)matrix->first | matrix->row_stride * element_bytes;
-    fits = fits && matrix->rows <= MOST_ROWS;
+    fits = fits && matrix->rows <= (row_bytes < ROW_BYTES ? SHORT_ROWS_BYTES / row_bytes : MOST_ROWS);
   }
-  return fits && places % 16 == 0;
+  return fits && places % PIECE_BYTES == 0;
 }
 
 crk_status_t crk_priv_wide_launch(crk_device_t self, crk_function_t function, crk_wide_product_t *product,
                                   uint32_t count, bool is_gate, uint32_t element_bytes) {
-  const uint64_t piece = 16 / element_bytes, wave = self->context->info.wave_size;
+  const uint64_t piece = PIECE_BYTES / element_bytes, wave = self->context->info.wave_size;
   const uint64_t most = (uint64_t)CRK_WIDE_THREADS * CRK_WIDE_PIECES; /* pieces of a chunk */
   const uint64_t pieces = product->k / piece;
   const uint64_t chunk = crk_priv_ceil_div(pieces, crk_priv_ceil_div(pieces, most));

@@ -3,6 +3,7 @@
 #include "launch/sliding.h"
 
 #include "call/matmul_call.h"
+#include <stdlib.h>
 #include "call/moe_call.h"
 
 /* Tokens of an expert that each kernel takes at once: kernels without tiles, and kernels with tiles. */
@@ -312,7 +313,8 @@ static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_
       .tokens = a[TOKENS].view.ptr,
       .experts = a[EXPERT_IDS].view.ptr,
       .scales = a[TOPK_WEIGHTS].view.ptr,
-      .slot = across * m->tokens <= (uint64_t)16 * crk_priv_units(self) ? 1 : 8,
+      .slot = getenv("CRK_SLOT") ? atoi(getenv("CRK_SLOT")) : across * m->tokens <= (uint64_t)16 * crk_priv_units(self) ? 1 : 8,
+      .turns = getenv("CRK_TURNS") ? atoi(getenv("CRK_TURNS")) : 1,
       .way = m->k <= CRK_MATMUL_MOST_STRIDE ? CRK_MATMUL_ALONG_K : CRK_MATMUL_ANY,
       .by_vectors = m->rows % 8 == 0 && (uintptr_t)m->dst_ptr % 16 == 0,
       .first_expert = (uint32_t)experts->first,
@@ -321,6 +323,7 @@ static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_
   crk_dim3_t grid;
   CRK_TRY(mixture_grid(self, m, across, crk_priv_ceil_div(m->tokens, call.slot), threads, &grid));
   CRK_TRY(mixture_shape(self, m, op, m->k, 0, grid, threads, &call.shape, &call.fault));
+  grid.z = call.turns;
   const void *args[] = {&call};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1},
                                 self->driver->backend == CRK_BACKEND_CUDA ? tiles[choice].cuda_bytes : 0, args);

@@ -46,14 +46,11 @@ struct attention_shape {
    * the cache. */
   static constexpr bool keeps_queries = !is_direct && has_cores && Width <= 128;
 
-  /* Whether products are NaN where an operand is infinite, so that a NaN among the scores calls for other products. */
-  static constexpr bool loses_infinity = is_direct && sizeof(T) == 4;
-
   /* Whether the steps along d are unrolled. Not where queries are loaded in each step: the compiler would load those of
    * all steps before the first. */
   static constexpr bool unrolls_steps = keeps_queries || (is_direct && sizeof(T) == 2);
   /* Else, so many at once: as registers allow. */
-  static constexpr int steps_together = loses_infinity && tall == 1 ? 2 : 1;
+  static constexpr int steps_together = is_direct && tall == 1 ? 2 : 1;
   /* Whether the queries of a step are loaded while the step before is computed. */
   static constexpr bool loads_ahead = has_cores && sizeof(T) == 4 && !is_direct;
 
@@ -88,7 +85,7 @@ struct attention_team {
   template <class Queries>
   CRK_FN void multiply_keys(const uint32_t *room, const Queries &query) {
     multiply_all_keys<false>(room, query);
-    if constexpr (S::loses_infinity) {
+    if constexpr (S::has_cores && loses_infinity<T>) { /* a NaN among the scores calls for the other products */
       float all = 0.0f;
       CRK_UNROLL
       for (int at = 0; at < S::tall * S::squares * rows * columns; at++) {

@@ -65,11 +65,11 @@ typedef struct crk_moe_tiles {
   const float *scales;
   crk_moe_t shape;
   crk_fault_t fault;
-  uint32_t slot; /* positions in which a block looks for runs; it computes those that begin there */
+  /* Positions in which a block looks for runs, and the blocks that take turns with the runs that begin there. */
+  uint32_t slot, turns;
   uint32_t way; /* how weights that are numbers lie in memory: CRK_MATMUL_ALONG_K or _ANY */
   uint32_t by_vectors; /* 1: rows of dst can be written in packs of 8 */
   uint32_t first_expert, expert_count; /* only these experts' tokens; `weights` begins with the first of them */
-  uint32_t unused; /* padding */
 } crk_moe_tiles_t;
 
 /* Threads per block that makes numbers of quantized weights for moe_tile.h, and weights of a thread. */

@@ -17,7 +17,7 @@ namespace { /* keeps templates with shared memory from adding symbols to the arc
 template <class T, int Rows_, int Columns_, int Threads_>
 struct product_shape {
   static constexpr int Rows = Rows_, Columns = Columns_, Threads = Threads_;
-  using core = square_core<T>;
+  using core = near_core<T>;
   static constexpr bool has_cores = !same<core, plain_core<T>>;
   static constexpr int span = static_cast<int>(core::span), teams = Threads / static_cast<int>(core::team);
 
@@ -51,8 +51,8 @@ template <class S>
 inline constexpr uint32_t step_words = S::core::template tile<S::Rows, S::depth, false>::words +
                                        S::core::template tile<S::Columns, S::depth, false>::words;
 
-/* The sums of a team, and how a step is added to them. */
-template <class S, class Left, class Right>
+/* The sums of a team, and how a step is added to them. Infinite: by multiply_infinite (numbers/square.h). */
+template <class S, class Left, class Right, bool Infinite = false>
 struct product_team {
   using core = typename S::core;
   static constexpr int rows = core::rows, columns = core::columns, span = S::span, steps = S::depth / span;
@@ -100,9 +100,31 @@ struct product_team {
     for (int i = 0; i < S::tall; i++) {
       CRK_UNROLL
       for (int n = 0; n < S::wide; n++) {
-        core::multiply(some.left[i], some.right[n], sum[i][n]);
+        if constexpr (Infinite) {
+          core::multiply_infinite(some.left[i], some.right[n], sum[i][n]);
+        } else {
+          core::multiply(some.left[i], some.right[n], sum[i][n]);
+        }
       }
     }
+  }
+
+  CRK_FN bool has_nan() const {
+    total all = 0;
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      CRK_UNROLL
+      for (int n = 0; n < S::wide; n++) {
+        CRK_UNROLL
+        for (int r = 0; r < rows; r++) {
+          CRK_UNROLL
+          for (int c = 0; c < columns; c++) {
+            all += sum[i][n][r][c];
+          }
+        }
+      }
+    }
+    return !(all == all);
   }
 
   CRK_FN void add_step(const uint32_t *left_room, const uint32_t *right_room) {
@@ -148,13 +170,11 @@ struct product_team {
 /* Adds the products of `steps` whole steps to the sums of `team`. Copies go straight to shared memory: S::slots - 1
  * steps are under way. The operands of a product are loaded before the product before begins, also those of the first
  * product of the next step. Nothing in the loop is a branch, so that the compiler can mix all of it. */
-template <class S, class Left, class Right>
-CRK_FN void add_direct_steps(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room,
-                             uint32_t steps) {
-  using team_type = product_team<S, Left, Right>;
+template <class S, class Team, class Left, class Right>
+CRK_FN void add_direct_steps(Team &team, Left &left, Right &right, uint32_t *room, uint32_t steps) {
   using copies = choose<Left::is_direct, async_copies, void>; /* a dependent type: not every platform has its members */
   constexpr uint32_t left_words = Left::tile::words, words = left_words + Right::tile::words, slots = S::slots;
-  constexpr int parts = team_type::steps;
+  constexpr int parts = Team::steps;
   static_assert(parts % 2 == 0, "the operands of each step begin in the same place");
   const auto begin = [&](uint32_t *slot, bool wanted) {
     left.begin(slot, wanted);
@@ -167,7 +187,7 @@ CRK_FN void add_direct_steps(product_team<S, Left, Right> &team, Left &left, Rig
   for (uint32_t i = 0; i + 1 < slots; i++) {
     begin(room + i * words, i < steps);
   }
-  typename team_type::operands some[2];
+  typename Team::operands some[2];
   uint32_t *slot = room, *last = room + (slots - 1) * words;
   copies::template wait<static_cast<int>(slots) - 2>();
   barrier();
@@ -195,9 +215,8 @@ CRK_FN void add_direct_steps(product_team<S, Left, Right> &team, Left &left, Rig
 }
 
 /* The same where copies go through registers: while a step is multiplied, the next one is on its way to them. */
-template <class S, class Left, class Right>
-CRK_FN void add_held_steps(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room,
-                           uint32_t steps) {
+template <class S, class Team, class Left, class Right>
+CRK_FN void add_held_steps(Team &team, Left &left, Right &right, uint32_t *room, uint32_t steps) {
   const auto begin = [&](uint32_t step) {
     if (step < steps) {
       left.begin();
@@ -219,8 +238,8 @@ CRK_FN void add_held_steps(product_team<S, Left, Right> &team, Left &left, Right
 }
 
 /* Adds a step that those two cannot copy. `rest` numbers along k are left. */
-template <class S, class Left, class Right>
-CRK_FN void add_rest(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room, uint64_t rest) {
+template <class S, class Team, class Left, class Right>
+CRK_FN void add_rest(Team &team, Left &left, Right &right, uint32_t *room, uint64_t rest) {
   barrier();
   left.copy_some(room, rest);
   right.copy_some(room + Left::tile::words, rest);
@@ -231,8 +250,8 @@ CRK_FN void add_rest(product_team<S, Left, Right> &team, Left &left, Right &righ
 }
 
 /* Adds the products of k numbers to the sums of `team`. */
-template <class S, class Left, class Right>
-CRK_FN void add_products(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room, uint64_t k) {
+template <class S, class Team, class Left, class Right>
+CRK_FN void add_products(Team &team, Left &left, Right &right, uint32_t *room, uint64_t k) {
   uint64_t done = 0;
   if constexpr (S::has_cores) {
     const uint32_t whole = left.by_pieces() && right.by_pieces() ? static_cast<uint32_t>(k / S::depth) : 0;
@@ -290,18 +309,44 @@ CRK_FN void store_product(const crk_matmul_t &call, const matmul_place &place, c
   }
 }
 
-template <class S, bool Across, class T>
-CRK_FN void matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
+/* Returns whether a sum is NaN although a number may be right (near_core). Then nothing is stored. */
+template <class S, bool Across, bool Infinite, class T>
+CRK_FN bool matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
   using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
   using right_copy = operand_copy<T, S::Columns, S::depth, S::Threads, Across>;
   const matmul_place place(call, S::Rows, S::Columns);
   left_copy left(lhs + place.lhs, call.lhs, place.rows);
   right_copy right(rhs + place.rhs, call.rhs, place.columns);
-  product_team<S, left_copy, right_copy> team;
+  product_team<S, left_copy, right_copy, Infinite> team;
   add_products<S>(team, left, right, room, place.k);
+  if constexpr (loses_infinity<T> && !Infinite) {
+    CRK_SHARED(uint32_t, nan_found, 1);
+    if (thread_index().x == 0) {
+      nan_found[0] = 0;
+    }
+    barrier();
+    if (team.has_nan()) {
+      nan_found[0] = 1;
+    }
+    barrier();
+    if (nan_found[0] != 0) {
+      return true;
+    }
+  }
   /* Nothing of this waits in registers. */
   const crk_matmul_t &last = reread(call);
   store_product(last, matmul_place(last, S::Rows, S::Columns, settled(block_index().x)), team, dst);
+  return false;
+}
+
+template <class S, bool Across, class T>
+CRK_FN void matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
+  const bool again = matmul_cores_tile<S, Across, false>(call, lhs, rhs, dst, room);
+  if constexpr (loses_infinity<T>) {
+    if (again) {
+      matmul_cores_tile<S, Across, true>(call, lhs, rhs, dst, room);
+    }
+  }
 }
 
 /* dst = lhs * rhs in tiles of Rows x Columns, one per block. */

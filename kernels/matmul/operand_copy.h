@@ -14,7 +14,7 @@ template <class T, int Rows, int Depth, int Threads>
 struct operand_steps {
   /* The tile if the operand's numbers are neighbours along k (Across false) or across its rows, and who copies what. */
   template <bool Across>
-  using tile_of = typename square_core<T>::template tile<Rows, Depth, Across>;
+  using tile_of = typename near_core<T>::template tile<Rows, Depth, Across>;
   template <bool Across>
   using pieces_of = tile_pieces<T, tile_of<Across>, Across ? Depth : Rows, Across ? Rows : Depth, Threads>;
 
@@ -194,7 +194,7 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
 };
 
 template <class T, int Rows, int Depth, int Threads, bool Across>
-using operand_copy = choose<square_core<T>::template tile<Rows, Depth, false>::copies_pieces,
+using operand_copy = choose<near_core<T>::template tile<Rows, Depth, false>::copies_pieces,
                             direct_copy<T, Rows, Depth, Threads, Across>, held_copy<T, Rows, Depth, Threads>>;
 
 }  // namespace crk

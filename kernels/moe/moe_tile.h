@@ -118,9 +118,9 @@ CRK_FN run whole_run(const crk_moe_tiles_t &call, uint32_t at) {
   return {static_cast<uint32_t>(id), count};
 }
 
-/* dst[token][row] = scale * the sum over k of the weights times x[input][k], as U. Block (x, y) has `Columns` rows of
- * weights. It makes the runs that begin in slots y, y + blocks_y and so on of call.slot positions; a run has up to
- * `Tokens` tokens. */
+/* dst[token][row] = scale * the sum over k of the weights times x[input][k], as U. Block (x, y, z) has `Columns` rows
+ * of weights. In slots y, y + blocks_y and so on of call.slot positions, it makes the runs z, z + call.turns and so on of
+ * those that begin there; a run has up to `Tokens` tokens. */
 template <int Tokens, int Columns, int Threads, class Weights, class T, class U>
 CRK_FN void moe_tiles(const crk_moe_tiles_t &call) {
   using S = product_shape<T, Tokens, Columns, Threads>;
@@ -133,12 +133,17 @@ CRK_FN void moe_tiles(const crk_moe_tiles_t &call) {
   }
   for (uint32_t first = block_index().y * call.slot; first < call.shape.positions;
        first += call.shape.blocks_y * call.slot) {
-    const bool teller = block_index().x == 0 && wave_in_block() == 0;
+    const bool teller = block_index().x == 0 && block_index().z == 0 && wave_in_block() == 0;
+    uint32_t turn = block_index().z;
     CRK_NO_UNROLL
     for (uint32_t begins = run_begins<Tokens>(reread(call), first, teller); begins != 0; begins &= begins - 1) {
-      const uint32_t at = first + popcount((begins - 1) & ~begins);
-      moe_tile<S, Weights, T, U>(call, whole_run<Tokens>(reread(call), at), at, room);
-      barrier(); /* the next run's first step takes the place of this one's last */
+      if (turn == 0) {
+        const uint32_t at = first + popcount((begins - 1) & ~begins);
+        moe_tile<S, Weights, T, U>(call, whole_run<Tokens>(reread(call), at), at, room);
+        barrier(); /* the next run's first step takes the place of this one's last */
+        turn = call.turns;
+      }
+      turn--;
     }
   }
 }

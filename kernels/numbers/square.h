@@ -208,13 +208,19 @@ struct square_core_of<double> {
 template <class T>
 using square_core = typename square_core_of<T>::type;
 
-/* The same, but products of float may have a relative error of up to 2^-21. */
+/* The same, but products of float may have a relative error of up to 2^-21, and loses_infinity<T> may be true: then
+ * sums are NaN where an operand is infinite. Whoever finds a NaN calls near_core<T>::multiply_infinite with the operands of
+ * each product instead. */
 #if CRK_SPLIT_CORES
 template <class T>
 using near_core = choose<same<T, float>, split_core, square_core<T>>;
+template <class T>
+inline constexpr bool loses_infinity = same<T, float>;
 #else
 template <class T>
 using near_core = square_core<T>;
+template <class T>
+inline constexpr bool loses_infinity = false;
 #endif
 
 }  // namespace crk

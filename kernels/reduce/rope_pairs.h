@@ -42,15 +42,15 @@ CRK_FN pack<T, V> load_pairs(const T *src) {
   }
 }
 
-/* The elements between the two packs of a thread, in a row of 2 * half elements. Of single interleaved elements, they are
- * a pair. */
+/* The elements between the two packs of a thread, in a row of 2 * half elements. Single interleaved elements are a pair.
+ */
 template <int V, bool Interleaved>
 CRK_FN uint64_t between_packs(uint64_t half) {
   return Interleaved && V == 1 ? 1 : half;
 }
 
-/* The first angle of a piece, and the cosines or sines of its V pairs. Of interleaved packs, half of the pairs are in the
- * first pack, and the others half a row after it. */
+/* The first angle of a piece, and the cosines or sines of its V pairs. Of interleaved packs, half of the pairs are in
+ * the first pack, and the others half a row after it. */
 template <int V, bool Interleaved>
 CRK_FN uint64_t first_angle(uint64_t piece) {
   return piece * (Interleaved && V > 1 ? V / 2 : V);

@@ -89,7 +89,10 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/quantized_qwen3_moe.rs", 1, QUANTIZED_QWEN3_MOE_SUM.0, QUANTIZED_QWEN3_MOE_SUM.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QUANTIZED_QWEN3_MOE_INPUT.0, QUANTIZED_QWEN3_MOE_INPUT.1).or(&[0]),
     text("src/models/quantized_qwen3.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
-    text("src/models/llama.rs", 1, LLAMA_SUM.0, LLAMA_SUM.1).or(&[0]),
+    text("src/models/llama.rs", 1, LLAMA_SUM.0, LLAMA_SUM.1).when(LLAMA_BLOCKS.0),
+    text("src/models/llama.rs", 1, LLAMA_INPUT.0, LLAMA_INPUT.1).when(LLAMA_BLOCKS.0),
+    text("src/models/llama.rs", 1, LLAMA_EMBEDDED.0, LLAMA_EMBEDDED.1).when(LLAMA_BLOCKS.0),
+    text("src/models/llama.rs", 2, LLAMA_BLOCKS.0, LLAMA_BLOCKS.1).or(&[0]),
     text("src/models/qwen3.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
     text("src/models/qwen3_moe.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
     // Mixtures of experts. The fused kernels take f16 and bf16. The plain path is there for f32, and for other devices
@@ -472,13 +475,7 @@ const QUANTIZED_NORM_NEW: Change = (
 impl RmsNorm {
     /// A layer's input, and its norm.
     pub fn forward_of(&self, input: candle_nn::fused::Input) -> Result<(Tensor, Tensor)> {
-        match input.branch {
-            Some(branch) => self.forward_sum(&branch, &input.trunk),
-            None => {
-                let normed = self.forward(&input.trunk)?;
-                Ok((input.trunk, normed))
-            }
-        }
+        input.normed(|x| self.forward(x), |x, residual| self.forward_sum(x, residual))
     }
 
     /// As the norm of each head of queries or keys.
@@ -499,6 +496,11 @@ const NORM_NEW: Change = (
     "impl RmsNorm {\n",
     "\
 impl RmsNorm {
+    /// A layer's input, and its norm.
+    pub fn forward_of(&self, input: candle_nn::fused::Input) -> Result<(Tensor, Tensor)> {
+        input.normed(|x| self.forward(x), |x, residual| self.forward_sum(x, residual))
+    }
+
     /// As the norm of each head of queries or keys.
     pub fn of_heads(&self) -> candle_nn::fused::HeadNorm<'_> {
         self.inner.of_heads()
@@ -618,13 +620,53 @@ const QUANTIZED_QWEN3_SUM: Change = (
 
 const LLAMA_SUM: Change = (
     "\
+        x: &Tensor,
+        index_pos: usize,
+        block_idx: usize,
+        cache: &mut Cache,
+    ) -> Result<Tensor> {
+        let _enter = self.span.enter();
+        let residual = x;
+        let x = self.rms_1.forward(x)?;
         let x = (self.attn.forward(&x, index_pos, block_idx, cache)? + residual)?;
         let residual = &x;
-        let x = (self.mlp.forward(&self.rms_2.forward(&x)?)? + residual)?;",
+        let x = (self.mlp.forward(&self.rms_2.forward(&x)?)? + residual)?;
+        Ok(x)
+",
     "\
+        x: candle_nn::fused::Input,
+        index_pos: usize,
+        block_idx: usize,
+        cache: &mut Cache,
+    ) -> Result<candle_nn::fused::Input> {
+        let _enter = self.span.enter();
+        let (residual, x) = self.rms_1.forward_of(x)?;
         let x = self.attn.forward(&x, index_pos, block_idx, cache)?;
-        let (residual, x) = self.rms_2.forward_sum(&x, residual)?;
-        let x = (self.mlp.forward(&x)? + residual)?;",
+        let (residual, x) = self.rms_2.forward_sum(&x, &residual)?;
+        let x = self.mlp.forward(&x)?;
+        Ok(candle_nn::fused::Input { trunk: residual, branch: Some(x) })
+",
+);
+
+const LLAMA_INPUT: Change =
+    ("let mut x = self.wte.forward(x)?;", "let mut x = candle_nn::fused::Input::from(self.wte.forward(x)?);");
+
+const LLAMA_EMBEDDED: Change =
+    ("let mut x = input_embed.clone();", "let mut x = candle_nn::fused::Input::from(input_embed.clone());");
+
+const LLAMA_BLOCKS: Change = (
+    "\
+            x = block.forward(&x, index_pos, block_idx, cache)?;
+        }
+        let x = self.ln_f.forward(&x)?;
+        let x = x.i((.., seq_len - 1, ..))?.contiguous()?;
+",
+    "\
+            x = block.forward(x, index_pos, block_idx, cache)?;
+        }
+        let (_, x) = self.ln_f.forward_of(x.narrow(1, seq_len - 1, 1)?)?;
+        let x = x.i((.., 0, ..))?.contiguous()?;
+",
 );
 
 const FUSED_MOE: &str = "\

@@ -5,9 +5,9 @@
  * "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance",
  * 2022.) mma rounds its sums toward 0, so sums are added up outside of it.
  *
- * mma multiplies 16 rows with 8 columns, 8 numbers along k. Lane l has the rows l / 4 of both halves, the columns l / 4,
- * and the numbers l % 4 and l % 4 + 4 along k. Rows, columns and k are numbered here so that a lane has four neighbours
- * along k of two neighbouring rows, and four neighbouring columns of the sums. */
+ * mma multiplies 16 rows with 8 columns, 8 numbers along k. Lane l has the rows l / 4 of both halves, the columns
+ * l / 4, and the numbers l % 4 and l % 4 + 4 along k. Rows, columns and k are numbered here so that a lane has four
+ * neighbours along k of two neighbouring rows, and four neighbouring columns of the sums. */
 #ifndef CRK_PLATFORM_CUDA_MATRIX_FLOAT_H
 #define CRK_PLATFORM_CUDA_MATRIX_FLOAT_H
 
@@ -91,8 +91,8 @@ struct split_core {
   }
 
   /* Rows of global memory, unchanged. A row consists of lines of 128 bytes, which have eight pieces of 16 bytes. In its
-   * line, a piece has the place number ^ twist(row). So eight lanes that load the pieces of load_lines, and sixteen that
-   * load the half pieces of load_across, find them in different banks. */
+   * line, a piece has the place number ^ twist(row). So eight lanes that load the pieces of load_lines, and sixteen
+   * that load the half pieces of load_across, find them in different banks. */
   template <int Columns, int Depth, bool Across>
   struct tile {
     static constexpr uint32_t rows_of_tile = Across ? Depth : Columns, width = Across ? Columns : Depth;
@@ -153,7 +153,7 @@ struct split_core {
     }
   };
 
-  /* The result is NaN where an operand is infinite. */
+  /* A sum is NaN where an operand is infinite. */
   CRK_FN static void multiply(const left &a, const right &b, float (&sum)[rows][columns]) {
     float total[2][4] = {};
     add_rest(a, b, total);
@@ -163,7 +163,7 @@ struct split_core {
       sum[i % 4 / 2][i % 2 * 2 + i / 4] += total[i / 4][i % 4];
     }
   }
-  /* As C does it. Not fast. */
+  /* With infinities as in C. Not fast. Numbers of 2^128 - 2^115 and more count as infinite. */
   CRK_FN static void multiply_infinite(const left &a, const right &b, float (&sum)[rows][columns]) {
     float rest[2][4] = {}, whole[2][4] = {};
     add_rest(a, b, rest);

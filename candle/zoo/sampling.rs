@@ -1,0 +1,42 @@
+//! `LogitsProcessor` on a ROCm device: top-k and top-p sampling by the likeliest tokens alone.
+use candle_core::{Device, Result, Tensor};
+use candle_transformers::generation::{LogitsProcessor, Sampling};
+use libtest_mimic::{Failed, Trial};
+
+const TOKENS: usize = 2000;
+const TEMPERATURE: f64 = 0.8;
+
+/// Top-p samples the same token as from all probabilities, which `sample_f` downloads. Top-k samples one of the k
+/// likeliest; Candle's own choice depends on the order in which a partial sort leaves them.
+fn samples_as_from_all(device: &Device) -> Result<()> {
+    let logits = Tensor::randn(0f32, 2., TOKENS, device)?;
+    for p in [0.1, 0.5, 0.95] {
+        let sampling = Sampling::TopP { p, temperature: TEMPERATURE };
+        let of = |seed| LogitsProcessor::from_sampling(seed, sampling.clone());
+        for seed in 0..40 {
+            assert_eq!(of(seed).sample(&logits)?, of(seed).sample_f(&logits, |_| {})?, "top-p {p}, seed {seed}");
+        }
+    }
+    let mut ranked: Vec<_> = logits.to_vec1::<f32>()?.into_iter().zip(0u32..).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let k = 5;
+    let likeliest: Vec<_> = ranked[..k].iter().map(|(_, token)| *token).collect();
+    for sampling in [
+        Sampling::TopK { k, temperature: TEMPERATURE },
+        Sampling::TopKThenTopP { k, p: 0.9, temperature: TEMPERATURE },
+        Sampling::TopKThenTopP { k, p: 1.0, temperature: TEMPERATURE },
+    ] {
+        let tokens = (0..40)
+            .map(|seed| LogitsProcessor::from_sampling(seed, sampling.clone()).sample(&logits))
+            .collect::<Result<Vec<_>>>()?;
+        assert!(tokens.iter().all(|token| likeliest.contains(token)), "{sampling:?}: {tokens:?}");
+        assert!(tokens.iter().any(|token| *token != tokens[0]), "{sampling:?}: always {}", tokens[0]);
+    }
+    Ok(())
+}
+
+pub fn trial() -> Trial {
+    Trial::test("sampling", || {
+        samples_as_from_all(&candle_rocm_tests::device()).map_err(|error| Failed::from(error.to_string()))
+    })
+}
