@@ -15,14 +15,21 @@ pub fn device() -> Device {
 
 /// Opens the device of an example and prints what it is. If it replaces the GPU, a line on standard error says so.
 pub fn open_gpu() -> Result<Device> {
+    let (gpu, description) = gpu()?;
+    println!("{gpu:?}\n{description}");
+    Ok(gpu)
+}
+
+/// Opens the device of an example and describes it. If it replaces the GPU, a line on standard error says so.
+pub fn gpu() -> Result<(Device, String)> {
     if let Some(name) = RocmDevice::replaced_by() {
         eprintln!("CANDLE_ROCM_DEVICE={name} replaces the GPU");
     }
     let gpu = Device::new_rocm(0)?;
     let info = gpu.as_rocm_device()?.handle().info()?;
     let (name, architecture) = (info.name(), info.architecture());
-    println!("{gpu:?}\n{name} ({architecture}): {} compute units, waves of {}", info.compute_units, info.wave_size);
-    Ok(gpu)
+    let waves = info.wave_size;
+    Ok((gpu, format!("{name} ({architecture}): {} compute units, waves of {waves}", info.compute_units)))
 }
 
 /// Reads the one option of an example, `--NAME N`; `about` says what the program does. None after the help, which goes

@@ -1,0 +1,96 @@
+//! The program: opens a model, and answers messages.
+use crate::metadata::Metadata;
+use crate::model::Opened;
+use crate::options::Options;
+use crate::session::Session;
+use crate::template::{Message, Role, Template};
+use crate::tokenizer::Tokenizer;
+use anyhow::{Context, Result};
+use candle_core::Device;
+use candle_transformers::generation::LogitsProcessor;
+use std::io::{BufRead, IsTerminal, Write};
+use std::time::Instant;
+
+/// Answers the prompt of the options, or else every line of `input`. The answers go to `output`.
+pub fn run(options: &Options, device: &Device, input: &mut dyn BufRead, output: &mut dyn Write) -> Result<()> {
+    let mut chat = Chat::open(options, device)?;
+    if let Some(prompt) = &options.prompt {
+        return chat.say(prompt.clone(), output);
+    }
+    let mut line = String::new();
+    loop {
+        if std::io::stdin().is_terminal() {
+            eprint!("> ");
+        }
+        line.clear();
+        if input.read_line(&mut line).context("cannot read standard input")? == 0 {
+            return Ok(());
+        }
+        let message = line.trim_end_matches(['\r', '\n']);
+        if !message.is_empty() {
+            chat.say(message.to_owned(), output)?;
+        }
+    }
+}
+
+struct Chat {
+    session: Session,
+    /// None if the file has none. The conversation is then plain text.
+    template: Option<Template>,
+    messages: Vec<Message>,
+    /// The most tokens of an answer.
+    tokens: usize,
+}
+
+impl Chat {
+    fn open(options: &Options, device: &Device) -> Result<Chat> {
+        let start = Instant::now();
+        let opened = Opened::open(&options.model, options.context)?;
+        let metadata = Metadata(&opened.content.metadata);
+        let tokenizer = Tokenizer::read(&metadata)?;
+        let template = match metadata.text("tokenizer.chat_template")? {
+            Some(source) => Some(Template::new(source, &tokenizer.bos_text, &tokenizer.eos_text)?),
+            None => None,
+        };
+        let (name, bytes, context) = (opened.architecture.name, opened.bytes as f64 / 1e6, opened.context);
+        let model = opened.load(device)?;
+        let seconds = start.elapsed().as_secs_f64();
+        eprintln!("{name}: {bytes:.1} MB of weights, loaded in {seconds:.1} s; context: {context} tokens");
+        if template.is_none() {
+            eprintln!("the file has no chat template: the model continues the text");
+        }
+        let sampler = LogitsProcessor::from_sampling(options.seed, options.sampling());
+        let session = Session::new(tokenizer, model, sampler);
+        Ok(Chat { session, template, messages: Vec::new(), tokens: options.tokens })
+    }
+
+    /// Answers a message, and prints how fast that was.
+    fn say(&mut self, content: String, output: &mut dyn Write) -> Result<()> {
+        self.messages.push(Message { role: Role::User, content });
+        let text = match &self.template {
+            Some(template) => template.render(&self.messages)?,
+            None => plain(&self.messages),
+        };
+        let answer = self.session.answer(&text, self.tokens, output)?;
+        writeln!(output)?;
+        output.flush()?;
+        eprintln!("{answer}");
+        if answer.is_full {
+            eprintln!("the context is full (--context)");
+        }
+        self.messages.push(Message { role: Role::Assistant, content: answer.text });
+        Ok(())
+    }
+}
+
+/// A conversation without a template: every message of the user after the first begins a line.
+fn plain(messages: &[Message]) -> String {
+    let mut text = String::new();
+    for message in messages {
+        if message.role == Role::User && !text.is_empty() {
+            text.push('\n');
+        }
+        text += &message.content;
+    }
+    text
+}
