@@ -45,7 +45,7 @@ macro_rules! from_gguf {
 
 /// The architectures that are known.
 pub const ARCHITECTURES: &[Architecture] = &[
-    // Also Mistral, Mixtral and SmolLM2.
+    // Also Mistral and SmolLM2, and Mixtral with a tensor per expert.
     Architecture {
         name: "llama",
         load: from_gguf!(quantized_llama::ModelWeights),
@@ -236,6 +236,8 @@ impl Model {
     /// Reads tokens that follow `at` others; 0 forgets all tokens. Returns the logits (vocabulary) of the next one.
     pub fn forward(&mut self, tokens: &[u32], at: usize) -> Result<Tensor> {
         if at == 0 && self.is_used && !self.architecture.restarts {
+            // Two copies may not fit.
+            self.decoder = Box::new(|_, _| candle_core::bail!("no model"));
             *self = Opened::open(&self.path, self.context)?.load(&self.device)?;
         }
         self.is_used = true;

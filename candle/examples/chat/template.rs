@@ -48,7 +48,7 @@ impl Template {
         });
         environment.add_function("strftime_now", |format: String| date(&format, now()));
         environment
-            .add_template_owned(NAME, source)
+            .add_template_owned(NAME, without_marks(source))
             .map_err(|error| anyhow::anyhow!("the file's chat template cannot be read: {error}"))?;
         Ok(Template { environment, bos: bos.to_owned(), eos: eos.to_owned() })
     }
@@ -60,6 +60,17 @@ impl Template {
         let template = self.environment.get_template(NAME).context("there is a template")?;
         template.render(fields).map_err(|error| anyhow::anyhow!("the file's chat template fails: {error}"))
     }
+}
+
+/// Takes the tag `generation` out. It marks answers for training and changes no text.
+fn without_marks(mut source: String) -> String {
+    for open in ["{%", "{%-"] {
+        for close in ["%}", "-%}"] {
+            source = source.replace(&format!("{open} generation {close}"), &format!("{open} if true {close}"));
+            source = source.replace(&format!("{open} endgeneration {close}"), &format!("{open} endif {close}"));
+        }
+    }
+    source
 }
 
 fn now() -> u64 {

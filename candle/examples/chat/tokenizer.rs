@@ -45,33 +45,19 @@ const GPT4O: &str = concat!(
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
 
+const fn pre(names: &'static [&'static str], patterns: &'static [&'static str]) -> Pre {
+    Pre { names, patterns, whole_words: false, bos: false, composes: false }
+}
+
 /// The splits that are known. The first one is that of files that name none.
 const PRES: &[Pre] = &[
-    Pre { names: &["default", "gpt-2", "phi-2"], patterns: &[GPT2], whole_words: false, bos: false, composes: false },
-    Pre {
-        names: &["llama-bpe", "llama3", "llama-v3", "lfm2", "falcon3"],
-        patterns: &[LLAMA3],
-        whole_words: true,
-        bos: true,
-        composes: false,
-    },
-    Pre {
-        names: &["smaug-bpe", "dbrx", "glm4", "chatglm-bpe"],
-        patterns: &[LLAMA3],
-        whole_words: false,
-        bos: false,
-        composes: false,
-    },
-    Pre { names: &["qwen2", "deepseek-r1-qwen"], patterns: &[QWEN2], whole_words: false, bos: false, composes: true },
-    Pre {
-        names: &["smollm", "starcoder"],
-        patterns: &[r"\p{N}", GPT2],
-        whole_words: false,
-        bos: false,
-        composes: false,
-    },
-    Pre { names: &["tekken"], patterns: &[TEKKEN], whole_words: true, bos: true, composes: false },
-    Pre { names: &["gpt-4o"], patterns: &[GPT4O], whole_words: false, bos: false, composes: false },
+    pre(&["default", "gpt-2", "phi-2"], &[GPT2]),
+    Pre { whole_words: true, bos: true, ..pre(&["llama-bpe", "llama3", "llama-v3", "lfm2", "falcon3"], &[LLAMA3]) },
+    pre(&["smaug-bpe", "dbrx", "glm4", "chatglm-bpe"], &[LLAMA3]),
+    Pre { composes: true, ..pre(&["qwen2", "deepseek-r1-qwen"], &[QWEN2]) },
+    pre(&["smollm", "starcoder"], &[r"\p{N}", GPT2]),
+    Pre { whole_words: true, bos: true, ..pre(&["tekken"], &[TEKKEN]) },
+    pre(&["gpt-4o"], &[GPT4O]),
 ];
 
 /// Tokens that end an answer, by their texts. Files often name only one of several.

@@ -140,6 +140,8 @@ const WIDTH: usize = 64;
 const HEADS: usize = 2;
 const FORWARD: usize = 96;
 const LAYERS: usize = 2;
+/// All of them are used, so that rounding does not choose others.
+const EXPERTS: usize = 2;
 pub const CONTEXT: usize = 128;
 
 /// Writes a model. It generates tokens of printable characters of ASCII only.
@@ -166,6 +168,12 @@ pub fn write(path: &Path, architecture: &str, vocabulary: &Vocabulary) -> Result
         }
         for norm in ["attn_q_norm", "attn_k_norm"] {
             add(&format!("blk.{layer}.{norm}.weight"), &[head])?;
+        }
+        if architecture == "qwen3moe" {
+            add(&format!("blk.{layer}.ffn_gate_inp.weight"), &[EXPERTS, WIDTH])?;
+            for (name, rows, columns) in [("gate", FORWARD, WIDTH), ("up", FORWARD, WIDTH), ("down", WIDTH, FORWARD)] {
+                add(&format!("blk.{layer}.ffn_{name}_exps.weight"), &[EXPERTS, rows, columns])?;
+            }
         }
         for (name, rows, columns) in [
             ("attn_q", HEADS * head, WIDTH),
@@ -210,6 +218,9 @@ pub fn write(path: &Path, architecture: &str, vocabulary: &Vocabulary) -> Result
         number("rope.dimension_count", head),
         float("rope.freq_base", 10_000.0),
         number("shortconv.l_cache", 3),
+        number("expert_count", if architecture == "qwen3moe" { EXPERTS } else { 0 }),
+        number("expert_used_count", EXPERTS),
+        number("expert_feed_forward_length", FORWARD),
     ];
     // Of LFM2's layers the first is a convolution.
     let heads = [Value::U32(0), Value::U32(key_heads as u32)];
@@ -251,6 +262,6 @@ fn random(name: &str, dims: &[usize], vocabulary: &Vocabulary, architecture: &st
         }
     }
     let tensor = Tensor::from_vec(values, dims, &Device::Cpu)?;
-    let is_quantized = dims.len() == 2 && columns % GgmlDType::Q8_0.block_size() == 0;
+    let is_quantized = dims.len() > 1 && columns >= GgmlDType::Q8_0.block_size();
     QTensor::quantize(&tensor, if is_quantized { GgmlDType::Q8_0 } else { GgmlDType::F32 })
 }

@@ -10,9 +10,8 @@ use candle_rocm_tests::device;
 use candle_transformers::generation::{LogitsProcessor, Sampling};
 use std::path::Path;
 
-/// The architectures whose small models run here. Candle's CPU device has no mixtures of experts from GGUF files.
 fn architectures() -> impl Iterator<Item = &'static str> {
-    ARCHITECTURES.iter().map(|architecture| architecture.name).filter(|&name| name != "qwen3moe")
+    ARCHITECTURES.iter().map(|architecture| architecture.name)
 }
 
 /// Tokenizers of the kinds that models of this architecture have.
@@ -37,7 +36,8 @@ const PROMPT: &str = "Say hello, ü!";
 fn answers_are_those_of_the_cpu() -> Result<()> {
     let folder = Folder::new("answers");
     let path = folder.join("model.gguf");
-    for name in architectures() {
+    // Candle's CPU device has no mixtures of experts from GGUF files.
+    for name in architectures().filter(|&name| name != "qwen3moe") {
         for vocabulary in vocabularies(name) {
             write(&path, name, &vocabulary)?;
             let answer = |device: &Device| -> Result<Vec<u32>> {
