@@ -146,6 +146,11 @@ pub const CONTEXT: usize = 128;
 
 /// Writes a model. It generates tokens of printable characters of ASCII only.
 pub fn write(path: &Path, architecture: &str, vocabulary: &Vocabulary) -> Result<()> {
+    write_as(path, architecture, vocabulary, GgmlDType::Q8_0)
+}
+
+/// Writes a model whose matrices have this format.
+pub fn write_as(path: &Path, architecture: &str, vocabulary: &Vocabulary, format: GgmlDType) -> Result<()> {
     let key_heads = if ["phi2", "smollm3"].contains(&architecture) { HEADS } else { 1 };
     // The code of SmolLM3 is for this width alone.
     let head = if architecture == "smollm3" { 128 } else { 32 };
@@ -153,7 +158,9 @@ pub fn write(path: &Path, architecture: &str, vocabulary: &Vocabulary) -> Result
     let up = if ["glm4", "phi3"].contains(&architecture) { 2 * FORWARD } else { FORWARD };
     let mut tensors = Vec::new();
     let mut add = |name: &str, dims: &[usize]| -> Result<()> {
-        tensors.push((name.to_owned(), random(name, dims, vocabulary, architecture)?));
+        let has_blocks = dims.len() > 1 && dims[dims.len() - 1] >= format.block_size();
+        let kind = if has_blocks { format } else { GgmlDType::F32 };
+        tensors.push((name.to_owned(), QTensor::quantize(&random(name, dims, vocabulary, architecture)?, kind)?));
         Ok(())
     };
     add("token_embd.weight", &[vocabulary.texts.len(), WIDTH])?;
@@ -239,7 +246,7 @@ pub fn write(path: &Path, architecture: &str, vocabulary: &Vocabulary) -> Result
 
 /// Weights that keep the magnitude of what goes through them. Those of the output are 0 for tokens that are not to be
 /// generated.
-fn random(name: &str, dims: &[usize], vocabulary: &Vocabulary, architecture: &str) -> Result<QTensor> {
+fn random(name: &str, dims: &[usize], vocabulary: &Vocabulary, architecture: &str) -> Result<Tensor> {
     // SmolLM3 has the same weights at both ends. Small ones keep it from repeating its last token.
     let is_tied = architecture == "smollm3" && name == "token_embd.weight";
     let seed = name.bytes().fold(7u64, |seed, byte| seed.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte));
@@ -261,7 +268,5 @@ fn random(name: &str, dims: &[usize], vocabulary: &Vocabulary, architecture: &st
             }
         }
     }
-    let tensor = Tensor::from_vec(values, dims, &Device::Cpu)?;
-    let is_quantized = dims.len() > 1 && columns >= GgmlDType::Q8_0.block_size();
-    QTensor::quantize(&tensor, if is_quantized { GgmlDType::Q8_0 } else { GgmlDType::F32 })
+    Tensor::from_vec(values, dims, &Device::Cpu)
 }

@@ -1,10 +1,11 @@
 //! The whole program, and the mistakes of its users.
-use crate::files::{Folder, Vocabulary, write};
+use crate::files::{Folder, Vocabulary, write, write_as};
 use crate::options::{HELP, Options};
 use crate::run::run;
 use crate::texts::{CHATML, INST};
 use anyhow::Result;
 use candle_core::Device;
+use candle_core::quantized::GgmlDType;
 use candle_rocm_tests::device;
 use candle_transformers::generation::Sampling;
 use std::ffi::OsString;
@@ -40,10 +41,12 @@ fn lines_are_a_conversation() -> Result<()> {
     let greedy = ["--temperature", "0"];
     for (name, template, vocabulary) in [
         ("llama", Some(INST), Vocabulary::scored()),
-        ("qwen3", Some(CHATML), Vocabulary::byte_level(Some("qwen2"))),
+        // Not qwen3: on Candle's CPU device, its prompts do not see the tokens that it generated.
+        ("qwen2", Some(CHATML), Vocabulary::byte_level(Some("qwen2"))),
         ("phi2", None, Vocabulary::byte_level(None)),
     ] {
-        write(&path, name, &Vocabulary { template, ..vocabulary })?;
+        // Products of f32 are so exact that both devices choose the same tokens.
+        write_as(&path, name, &Vocabulary { template, ..vocabulary }, GgmlDType::F32)?;
         let output = answer(&path, &greedy, "hello\n\nGrüße\r\nbye", &device())?;
         let lines: Vec<&str> = output.lines().collect();
         assert_eq!(lines.len(), 3, "{name}: {output}");
