@@ -188,6 +188,7 @@ fn templates_are_rendered() -> Result<()> {
 {{- ' ' ~ (messages[0].content | tojson) ~ (' x' if enable_thinking is defined and not enable_thinking) }}";
     assert_eq!(render(qwen3, &messages)?, "THREE yes True \"one\"");
     assert_eq!(render("a {%- generation -%} b {%- endgeneration %} c", &messages)?, "ab c");
+    assert_eq!(render("{{ tools | length }} {{ messages | length }}", &messages)?, "0 3");
     assert_eq!(render("{{ strftime_now('%Y')[:2] }}", &messages)?, "20");
     Ok(())
 }
