@@ -3,7 +3,6 @@
 #include "launch/sliding.h"
 
 #include "call/matmul_call.h"
-#include <stdlib.h>
 #include "call/moe_call.h"
 
 /* Tokens of an expert that each kernel takes at once: kernels without tiles, and kernels with tiles. */
@@ -299,13 +298,17 @@ typedef struct expert_range {
   const void *weights; /* of the first of them */
 } expert_range_t;
 
-/* Launches the kernel of tile `choice` for some experts. A block looks for runs in a slot of 8 positions; in a slot of
- * one where there would be few blocks. */
+/* Blocks look for runs in slots of so many positions, as many as a wave has lanes, and share the runs of a slot. Where
+ * there would be few blocks, each has a position of its own. */
+enum { SLOT = 32, SLOT_BLOCKS = 4 };
+
+/* Launches the kernel of tile `choice` for some experts. */
 static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_fault_op_t op, crk_function_t function,
                                      uint32_t choice, const expert_range_t *experts) {
   const uint64_t across = crk_priv_ceil_div(m->rows, tiles[choice].rows);
   const uint32_t threads = function->signature.max_threads;
   const argument_t *a = m->arguments;
+  const bool is_few = across * m->tokens <= (uint64_t)16 * crk_priv_units(self);
   crk_moe_tiles_t call = {
       .weights = experts->weights,
       .x = a[X].view.ptr,
@@ -313,8 +316,8 @@ static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_
       .tokens = a[TOKENS].view.ptr,
       .experts = a[EXPERT_IDS].view.ptr,
       .scales = a[TOPK_WEIGHTS].view.ptr,
-      .slot = getenv("CRK_SLOT") ? atoi(getenv("CRK_SLOT")) : across * m->tokens <= (uint64_t)16 * crk_priv_units(self) ? 1 : 8,
-      .turns = getenv("CRK_TURNS") ? atoi(getenv("CRK_TURNS")) : 1,
+      .slot = is_few ? 1 : SLOT,
+      .turns = is_few ? 1 : SLOT_BLOCKS,
       .way = m->k <= CRK_MATMUL_MOST_STRIDE ? CRK_MATMUL_ALONG_K : CRK_MATMUL_ANY,
       .by_vectors = m->rows % 8 == 0 && (uintptr_t)m->dst_ptr % 16 == 0,
       .first_expert = (uint32_t)experts->first,

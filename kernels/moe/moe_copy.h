@@ -11,7 +11,8 @@
 namespace crk {
 
 /* Copies `Rows` rows of x. `input(r)` returns the number in x of row r of the tile. The rows of x are `stride` numbers
- * apart, and have k of them, a multiple of 8. If Direct is true, copies go straight to the tile. */
+ * apart, and have k of them, a multiple of 8. If Direct is true, copies go straight to the tile, and rows from `count`
+ * on are zeros there. */
 template <class T, int Rows, int Depth, int Threads, bool Direct>
 struct token_copy {
   using tile = typename square_core<T>::template tile<Rows, Depth, false>;
@@ -22,7 +23,7 @@ struct token_copy {
   static_assert(!Direct || P::groups * P::parts % Threads == 0, "every thread has a piece each time");
   const P own;
   const T *first; /* row 0 of x, at the step */
-  uint32_t stride;
+  uint32_t stride, count;
   const uint32_t *table; /* if Direct is true: `input` of each row, in shared memory, because registers are few */
   uint32_t inputs[Direct ? 1 : P::loads]; /* else `input` of this thread's pieces */
   pack<T, P::piece> held[Direct ? 1 : P::loads];
@@ -30,8 +31,8 @@ struct token_copy {
 
   /* Holds a barrier if Direct is true. */
   template <class Input>
-  CRK_FN token_copy(const T *x, uint32_t row_stride, const Input &input)
-      : first(x), stride(row_stride), is_aligned(reinterpret_cast<uintptr_t>(x) % 16 == 0) {
+  CRK_FN token_copy(const T *x, uint32_t row_stride, uint32_t rows, const Input &input)
+      : first(x), stride(row_stride), count(rows), is_aligned(reinterpret_cast<uintptr_t>(x) % 16 == 0) {
     if constexpr (Direct) {
       CRK_SHARED(uint32_t, rows, Rows);
       for (uint32_t r = thread_index().x; r < Rows; r += Threads) {
@@ -76,7 +77,8 @@ struct token_copy {
     CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {
       mine.begin16_or_zeros(tile::distance(P::row_add(n), P::part_add(n)),
-                            (row_of(n) + P::part_add(n) * P::piece) * sizeof(T), wanted);
+                            (row_of(n) + P::part_add(n) * P::piece) * sizeof(T),
+                            wanted && own.row + P::row_add(n) < count);
     }
   }
   CRK_FN void copy_some(uint32_t *room, uint64_t left) const {

@@ -50,7 +50,7 @@ CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t
   using right_copy = typename Weights::template copy<S>;
   using left_copy = token_copy<T, S::Rows, S::depth, S::Threads, right_copy::is_direct>;
   const T *const x = static_cast<const T *>(call.x);
-  left_copy left(x, call.shape.input_stride, [&](uint32_t c) {
+  left_copy left(x, call.shape.input_stride, run.count, [&](uint32_t c) {
     const uint32_t token = token_at(routes_of(call), call.shape, at + (c < run.count ? c : 0), call.fault, false);
     return input_of(call.shape, token);
   });
