@@ -106,6 +106,12 @@ typedef struct crk_driver {
   crk_status_t (*launch)(crk_driver_device_t *device, crk_driver_stream_t *stream, crk_driver_function_t *function,
                          crk_dim3_t grid, crk_dim3_t block, uint32_t shared_bytes, const void *const *args);
 
+  /* Runs body(context) as a piece of the stream's work. The body may wait for other threads, and may fail. A capture
+   * records it, with a copy of the `bytes` bytes at `context`, which the body then gets. Only the CPU has this call; it
+   * is NULL for GPUs. */
+  crk_status_t (*call)(crk_driver_device_t *device, crk_driver_stream_t *stream, crk_status_t (*body)(void *context),
+                       void *context, size_t bytes);
+
   /* Between `begin` and `end` the stream records. The capture does not restrict other threads. `end` with NULL discards
    * the recording. A failed `end` leaves the stream as it was before `begin`. */
   crk_status_t (*capture_begin)(crk_driver_device_t *device, crk_driver_stream_t *stream);

@@ -35,6 +35,8 @@ void crk_priv_mutex_unlock(crk_mutex_t *mutex);
 void crk_priv_condition_init(crk_condition_t *condition);
 void crk_priv_condition_deinit(crk_condition_t *condition);
 void crk_priv_condition_wait(crk_condition_t *condition, crk_mutex_t *mutex);
+/* The same for at most `seconds`, or a little longer; may return early. The caller looks at its condition again. */
+void crk_priv_condition_wait_for(crk_condition_t *condition, crk_mutex_t *mutex, double seconds);
 void crk_priv_condition_signal(crk_condition_t *condition); /* wakes one waiting thread */
 void crk_priv_condition_broadcast(crk_condition_t *condition);
 
@@ -49,6 +51,9 @@ void crk_priv_system_memory(uint64_t *total, uint64_t *available);
 
 /* A monotonic clock, in seconds. */
 double crk_priv_seconds(void);
+
+/* Lets the calling thread sleep for about `seconds`, which are above 0. */
+void crk_priv_sleep(double seconds);
 
 /* Allocates memory aligned to 256 bytes; NULL if there is none. */
 void *crk_priv_aligned_alloc(size_t bytes);

@@ -46,6 +46,18 @@ void crk_priv_condition_deinit(crk_condition_t *condition) { pthread_cond_destro
 
 void crk_priv_condition_wait(crk_condition_t *condition, crk_mutex_t *mutex) { pthread_cond_wait(condition, mutex); }
 
+/* The clock of a condition is the system's, which may be set meanwhile. So one wait is short. */
+void crk_priv_condition_wait_for(crk_condition_t *condition, crk_mutex_t *mutex, double seconds) {
+  const double longest = 0.05;
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  const double wait = seconds < 0.0 ? 0.0 : seconds > longest ? longest : seconds;
+  until.tv_nsec += (long)(wait * 1e9);
+  until.tv_sec += until.tv_nsec / 1000000000L;
+  until.tv_nsec %= 1000000000L;
+  pthread_cond_timedwait(condition, mutex, &until);
+}
+
 void crk_priv_condition_signal(crk_condition_t *condition) { pthread_cond_signal(condition); }
 
 void crk_priv_condition_broadcast(crk_condition_t *condition) { pthread_cond_broadcast(condition); }
@@ -183,6 +195,11 @@ double crk_priv_seconds(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void crk_priv_sleep(double seconds) {
+  struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
 }
 
 void *crk_priv_aligned_alloc(size_t bytes) {

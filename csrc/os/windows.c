@@ -40,6 +40,12 @@ void crk_priv_condition_wait(crk_condition_t *condition, crk_mutex_t *mutex) {
   SleepConditionVariableSRW((PCONDITION_VARIABLE)condition, (PSRWLOCK)mutex, INFINITE, 0);
 }
 
+void crk_priv_condition_wait_for(crk_condition_t *condition, crk_mutex_t *mutex, double seconds) {
+  const double longest = 0.05;
+  const double wait = seconds < 0.0 ? 0.0 : seconds > longest ? longest : seconds;
+  SleepConditionVariableSRW((PCONDITION_VARIABLE)condition, (PSRWLOCK)mutex, (DWORD)(wait * 1e3) + 1, 0);
+}
+
 void crk_priv_condition_signal(crk_condition_t *condition) { WakeConditionVariable((PCONDITION_VARIABLE)condition); }
 
 void crk_priv_condition_broadcast(crk_condition_t *condition) {
@@ -103,6 +109,8 @@ double crk_priv_seconds(void) {
   QueryPerformanceCounter(&now);
   return (double)now.QuadPart / (double)frequency.QuadPart;
 }
+
+void crk_priv_sleep(double seconds) { Sleep((DWORD)(seconds * 1e3) + 1); }
 
 void *crk_priv_aligned_alloc(size_t bytes) { return _aligned_malloc(bytes, 256); }
 

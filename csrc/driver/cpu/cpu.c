@@ -4,7 +4,11 @@
  * A stream is a lock: a call does its work before it returns, with the lock held. So work runs in order, without a
  * thread for the stream. Results are the same in every run. The call that causes an error returns it, and a debugger
  * shows which code launched a kernel. The drawback is that the caller waits while a kernel runs; the kernel uses all
- * cores. */
+ * cores.
+ *
+ * Host functions in a stream (`call`) may wait for other threads. They run without the lock, and later work of the
+ * stream waits for their end. So marks and queries of events never wait behind them. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,9 +52,10 @@ struct crk_driver_module {
   crk_param_t *params; /* of all functions, one after the other */
 };
 
-typedef enum node_kind { NODE_LAUNCH, NODE_COPY, NODE_MEMSET } node_kind_t;
+typedef enum node_kind { NODE_LAUNCH, NODE_COPY, NODE_MEMSET, NODE_CALL } node_kind_t;
 
-/* A recorded call. The arguments of a launch follow the node in the same allocation. */
+/* A recorded call. The arguments of a launch, and the context of a host function, follow the node in the same
+ * allocation. */
 typedef struct node {
   struct node *next;
   node_kind_t kind;
@@ -64,6 +69,8 @@ typedef struct node {
   const void *src;
   size_t bytes;
   uint8_t value;
+  /* NODE_CALL */
+  crk_status_t (*body)(void *context);
 } node_t;
 
 struct crk_driver_graph {
@@ -73,6 +80,10 @@ struct crk_driver_graph {
 
 struct crk_driver_stream {
   crk_mutex_t lock;
+  crk_condition_t changed; /* calls_done has grown */
+  bool is_calling; /* a host function runs, without the lock */
+  _Atomic(uint64_t) calls; /* host functions and graphs that have begun */
+  _Atomic(uint64_t) calls_done; /* and those that have ended */
   crk_driver_graph_t *capture; /* the graph that records the stream's calls, or NULL */
 };
 
@@ -80,6 +91,8 @@ struct crk_driver_event {
   crk_mutex_t lock;
   bool recorded;
   double seconds;
+  crk_driver_stream_t *stream; /* where a host function ran when the event was recorded; else NULL */
+  uint64_t calls; /* of that stream, at that time */
 };
 
 static crk_driver_device_t devices[] = {{0, 32}, {1, 64}};
@@ -193,8 +206,39 @@ static crk_status_t cpu_stream_create(crk_driver_device_t *device, crk_driver_st
     return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory left for a stream");
   }
   crk_priv_mutex_init(&self->lock);
+  crk_priv_condition_init(&self->changed);
+  atomic_init(&self->calls, 0);
+  atomic_init(&self->calls_done, 0);
   *stream = self;
   return CRK_OK;
+}
+
+/* Takes the stream's lock to do work, after all earlier work. */
+static void work_begin(crk_driver_stream_t *stream) {
+  crk_priv_mutex_lock(&stream->lock);
+  while (stream->is_calling) {
+    crk_priv_condition_wait(&stream->changed, &stream->lock);
+  }
+}
+
+static void work_end(crk_driver_stream_t *stream) { crk_priv_mutex_unlock(&stream->lock); }
+
+/* Around work that may contain host functions; `calls_end` also lets other work begin. */
+static void calls_begin(crk_driver_stream_t *stream) { atomic_fetch_add(&stream->calls, 1); }
+
+static void calls_end(crk_driver_stream_t *stream) {
+  atomic_fetch_add(&stream->calls_done, 1);
+  crk_priv_condition_broadcast(&stream->changed);
+}
+
+/* Runs a host function with the stream's lock released. No other work begins before the lock is held again. */
+static crk_status_t call_body(crk_driver_stream_t *stream, crk_status_t (*body)(void *context), void *context) {
+  stream->is_calling = true;
+  crk_priv_mutex_unlock(&stream->lock);
+  const crk_status_t status = body(context);
+  crk_priv_mutex_lock(&stream->lock);
+  stream->is_calling = false;
+  return status;
 }
 
 static void graph_free(crk_driver_graph_t *self) {
@@ -215,25 +259,26 @@ static void cpu_stream_destroy(crk_driver_device_t *device, crk_driver_stream_t 
     return;
   }
   graph_free(stream->capture);
+  crk_priv_condition_deinit(&stream->changed);
   crk_priv_mutex_deinit(&stream->lock);
   free(stream);
 }
 
-/* Waits for a call of another thread that holds the lock. */
+/* Waits for the calls of other threads. */
 static crk_status_t cpu_stream_synchronize(crk_driver_device_t *device, crk_driver_stream_t *stream) {
   (void)device;
-  crk_priv_mutex_lock(&stream->lock);
-  crk_priv_mutex_unlock(&stream->lock);
+  work_begin(stream);
+  work_end(stream);
   return CRK_OK;
 }
 
-/* Nothing to wait for: the work before a recorded event is done. */
+static crk_status_t cpu_event_synchronize(crk_driver_device_t *device, crk_driver_event_t *event);
+
+/* The caller waits, as for all work. */
 static crk_status_t cpu_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                     crk_driver_event_t *event) {
-  (void)device;
   (void)stream;
-  (void)event;
-  return CRK_OK;
+  return cpu_event_synchronize(device, event);
 }
 
 /* Appends a zeroed node, followed by `extra` bytes, to the stream's recording. */
@@ -251,7 +296,7 @@ static crk_status_t node_append(crk_driver_stream_t *stream, node_kind_t kind, s
 
 static crk_status_t copy_on(crk_driver_stream_t *stream, void *dst, const void *src, size_t bytes) {
   crk_status_t status = CRK_OK;
-  crk_priv_mutex_lock(&stream->lock);
+  work_begin(stream);
   if (stream->capture != NULL) {
     node_t *node = NULL;
     status = node_append(stream, NODE_COPY, 0, &node);
@@ -263,7 +308,7 @@ static crk_status_t copy_on(crk_driver_stream_t *stream, void *dst, const void *
   } else {
     memmove(dst, src, bytes);
   }
-  crk_priv_mutex_unlock(&stream->lock);
+  work_end(stream);
   return status;
 }
 
@@ -285,7 +330,7 @@ static crk_status_t cpu_memset(crk_driver_device_t *device, crk_driver_stream_t 
                                size_t bytes) {
   (void)device;
   crk_status_t status = CRK_OK;
-  crk_priv_mutex_lock(&stream->lock);
+  work_begin(stream);
   if (stream->capture != NULL) {
     node_t *node = NULL;
     status = node_append(stream, NODE_MEMSET, 0, &node);
@@ -297,7 +342,7 @@ static crk_status_t cpu_memset(crk_driver_device_t *device, crk_driver_stream_t 
   } else {
     memset(dst, value, bytes);
   }
-  crk_priv_mutex_unlock(&stream->lock);
+  work_end(stream);
   return status;
 }
 
@@ -329,14 +374,35 @@ static crk_status_t cpu_launch(crk_driver_device_t *device, crk_driver_stream_t 
                                crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
                                uint32_t shared_bytes, const void *const *args) {
   crk_status_t status;
-  crk_priv_mutex_lock(&stream->lock);
+  work_begin(stream);
   if (stream->capture != NULL) {
     status = record_launch(stream, function->kernel, grid, block, shared_bytes, args);
   } else {
     status = crk_priv_cpu_execute(function->kernel, device->wave_size, grid, block, shared_bytes,
                                   crk_priv_driver_args(args));
   }
-  crk_priv_mutex_unlock(&stream->lock);
+  work_end(stream);
+  return status;
+}
+
+static crk_status_t cpu_call(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                             crk_status_t (*body)(void *context), void *context, size_t bytes) {
+  (void)device;
+  crk_status_t status;
+  work_begin(stream);
+  if (stream->capture != NULL) {
+    node_t *node = NULL;
+    status = node_append(stream, NODE_CALL, bytes, &node);
+    if (status == CRK_OK) {
+      node->body = body;
+      memcpy(node + 1, context, bytes);
+    }
+  } else {
+    calls_begin(stream);
+    status = call_body(stream, body, context);
+    calls_end(stream);
+  }
+  work_end(stream);
   return status;
 }
 
@@ -347,12 +413,12 @@ static crk_status_t cpu_capture_begin(crk_driver_device_t *device, crk_driver_st
     return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory left for a graph");
   }
   graph->last = &graph->first;
-  crk_priv_mutex_lock(&stream->lock);
+  work_begin(stream);
   const bool captured = stream->capture != NULL;
   if (!captured) {
     stream->capture = graph;
   }
-  crk_priv_mutex_unlock(&stream->lock);
+  work_end(stream);
   if (captured) {
     graph_free(graph);
     return crk_priv_error(CRK_CAPTURE, "the stream is being captured already; end that capture first");
@@ -363,10 +429,10 @@ static crk_status_t cpu_capture_begin(crk_driver_device_t *device, crk_driver_st
 static crk_status_t cpu_capture_end(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                     crk_driver_graph_t **graph) {
   (void)device;
-  crk_priv_mutex_lock(&stream->lock);
+  work_begin(stream);
   crk_driver_graph_t *recorded = stream->capture;
   stream->capture = NULL;
-  crk_priv_mutex_unlock(&stream->lock);
+  work_end(stream);
   if (recorded == NULL) {
     return crk_priv_error(CRK_CAPTURE, "the stream is not being captured");
   }
@@ -378,7 +444,7 @@ static crk_status_t cpu_capture_end(crk_driver_device_t *device, crk_driver_stre
   return CRK_OK;
 }
 
-static crk_status_t node_run(const crk_driver_device_t *device, const node_t *node) {
+static crk_status_t node_run(const crk_driver_device_t *device, crk_driver_stream_t *stream, node_t *node) {
   switch (node->kind) {
     case NODE_LAUNCH:
       return crk_priv_cpu_execute(node->kernel, device->wave_size, node->grid, node->block, node->shared_bytes,
@@ -389,6 +455,8 @@ static crk_status_t node_run(const crk_driver_device_t *device, const node_t *no
     case NODE_MEMSET:
       memset(node->dst, node->value, node->bytes);
       break;
+    case NODE_CALL:
+      return call_body(stream, node->body, node + 1);
   }
   return CRK_OK;
 }
@@ -396,11 +464,13 @@ static crk_status_t node_run(const crk_driver_device_t *device, const node_t *no
 static crk_status_t cpu_graph_launch(crk_driver_device_t *device, crk_driver_graph_t *graph,
                                      crk_driver_stream_t *stream) {
   crk_status_t status = CRK_OK;
-  crk_priv_mutex_lock(&stream->lock);
-  for (const node_t *node = graph->first; node != NULL && status == CRK_OK; node = node->next) {
-    status = node_run(device, node);
+  work_begin(stream);
+  calls_begin(stream);
+  for (node_t *node = graph->first; node != NULL && status == CRK_OK; node = node->next) {
+    status = node_run(device, stream, node);
   }
-  crk_priv_mutex_unlock(&stream->lock);
+  calls_end(stream);
+  work_end(stream);
   return status;
 }
 
@@ -410,7 +480,7 @@ static void cpu_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *g
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Events: times. The work before a recorded event is done already.
+ * Events: times. The work before a recorded event is done already, unless it is a host function that still runs.
  * ------------------------------------------------------------------------------------------------------------------ */
 
 static crk_status_t cpu_event_create(crk_driver_device_t *device, crk_driver_event_t **event) {
@@ -441,15 +511,41 @@ static crk_status_t cpu_event_record(crk_driver_device_t *device, crk_driver_eve
     crk_priv_mutex_lock(&event->lock);
     event->recorded = true;
     event->seconds = crk_priv_seconds();
+    event->stream = stream->is_calling ? stream : NULL;
+    event->calls = atomic_load(&stream->calls);
     crk_priv_mutex_unlock(&event->lock);
   }
   crk_priv_mutex_unlock(&stream->lock);
   return CRK_OK;
 }
 
+/* The stream on which a host function from before the mark may still run; NULL for none. `calls` have to end there. */
+static crk_driver_stream_t *event_stream(crk_driver_event_t *event, uint64_t *calls) {
+  crk_priv_mutex_lock(&event->lock);
+  crk_driver_stream_t *stream = event->stream;
+  *calls = event->calls;
+  crk_priv_mutex_unlock(&event->lock);
+  return stream;
+}
+
 static crk_status_t cpu_event_query(crk_driver_device_t *device, crk_driver_event_t *event) {
   (void)device;
-  (void)event;
+  uint64_t calls;
+  crk_driver_stream_t *stream = event_stream(event, &calls);
+  return stream == NULL || atomic_load(&stream->calls_done) >= calls ? CRK_OK : CRK_NOT_READY;
+}
+
+static crk_status_t cpu_event_synchronize(crk_driver_device_t *device, crk_driver_event_t *event) {
+  (void)device;
+  uint64_t calls;
+  crk_driver_stream_t *stream = event_stream(event, &calls);
+  if (stream != NULL) {
+    crk_priv_mutex_lock(&stream->lock);
+    while (atomic_load(&stream->calls_done) < calls) {
+      crk_priv_condition_wait(&stream->changed, &stream->lock);
+    }
+    crk_priv_mutex_unlock(&stream->lock);
+  }
   return CRK_OK;
 }
 
@@ -626,13 +722,14 @@ const crk_driver_t crk_priv_driver_cpu = {
     .event_destroy = cpu_event_destroy,
     .event_record = cpu_event_record,
     .event_query = cpu_event_query,
-    .event_synchronize = cpu_event_query,
+    .event_synchronize = cpu_event_synchronize,
     .event_elapsed = cpu_event_elapsed,
     .builtin = cpu_builtin,
     .module_load = cpu_module_load,
     .module_unload = cpu_module_unload,
     .module_function = cpu_module_function,
     .launch = cpu_launch,
+    .call = cpu_call,
     .capture_begin = cpu_capture_begin,
     .capture_end = cpu_capture_end,
     .graph_launch = cpu_graph_launch,
