@@ -14,6 +14,7 @@
  *   fault words   crk_faults      fault.c, fault.h   errors that the next synchronisation reports
  *   operation                     operation.c        one piece of work in a handle's stream: counted, waited for
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
+ *   communicator  crk_comm        comm/              collectives by RCCL, NCCL or threads: comm/transport.h
  *
  * Files without an object: copy.c (copies, memset), layout.c (shapes, strides, iteration spaces), dtype.c, error.c,
  * sized.c (results that begin with struct_bytes), occupancy.c (blocks per GPU), ffi.c (Candle's static launchers),
@@ -24,7 +25,7 @@
  *
  * Calls go down this list and never up:
  *   ffi.c
- *   launch/
+ *   launch/, comm/
  *   device.c, graph.c, copy.c, launch_by_name.c, memory/memory.c
  *   operation.c
  *   params.c, fault.c, tickets.c, blas/
@@ -63,7 +64,8 @@ enum {
   CRK_MAGIC_DEVICE = 0x6b720001,
   CRK_MAGIC_FUNCTION = 0x6b720002,
   CRK_MAGIC_EVENT = 0x6b720003,
-  CRK_MAGIC_GRAPH = 0x6b720004
+  CRK_MAGIC_GRAPH = 0x6b720004,
+  CRK_MAGIC_COMM = 0x6b720005
 };
 
 /* Returns CRK_INVALID_ARGUMENT from the public function `where` if the handle is NULL or has the wrong magic. */

@@ -1,4 +1,4 @@
-// include/ fnv1a 017ba49fd77da89d47adf68932d7de3d
+// include/ fnv1a d8a26953257a4171372b50fdd255cdfb
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -9,6 +9,19 @@ pub const CRK_BINARY_ROOTS: [&str; 6] = ["badd", "bsub", "bmul", "bdiv", "bmaxim
 pub const CRK_CMP_ROOTS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 /// The roots of CRK_REDUCE_MAP.
 pub const CRK_REDUCE_ROOTS: [&str; 5] = ["fast_sum", "fast_min", "fast_max", "fast_argmin", "fast_argmax"];
+#[allow(non_upper_case_globals)]
+impl crk_comm_op {
+    /// `CRK_COMM_OP_SUM`.
+    pub const Sum: Self = Self::CRK_COMM_OP_SUM;
+    /// `CRK_COMM_OP_PROD`.
+    pub const Prod: Self = Self::CRK_COMM_OP_PROD;
+    /// `CRK_COMM_OP_MAX`.
+    pub const Max: Self = Self::CRK_COMM_OP_MAX;
+    /// `CRK_COMM_OP_MIN`.
+    pub const Min: Self = Self::CRK_COMM_OP_MIN;
+    /// `CRK_COMM_OP_AVG`.
+    pub const Avg: Self = Self::CRK_COMM_OP_AVG;
+}
 #[allow(non_upper_case_globals)]
 impl crk_backend {
     /// `CRK_BACKEND_AUTO`.
@@ -272,6 +285,8 @@ impl crk_status {
     pub const Device: Self = Self::CRK_DEVICE;
     /// `CRK_OUT_OF_RANGE`.
     pub const OutOfRange: Self = Self::CRK_OUT_OF_RANGE;
+    /// `CRK_PEER_LOST`.
+    pub const PeerLost: Self = Self::CRK_PEER_LOST;
 }
 
 
@@ -279,6 +294,8 @@ pub const CRK_VERSION_MAJOR: u32 = 0;
 pub const CRK_VERSION_MINOR: u32 = 1;
 pub const CRK_VERSION_PATCH: u32 = 0;
 pub const CRK_MAX_RANK: u32 = 8;
+pub const CRK_COMM_ID_BYTES: u32 = 128;
+pub const CRK_COMM_FOREVER: u32 = 4294967295;
 pub const CRK_ATTENTION_UNLIMITED: i32 = -1;
 pub const CRK_MOST_GROUPED: u32 = 3;
 pub const CRK_RANDOM_STATE_BYTES: u32 = 32;
@@ -297,6 +314,7 @@ impl crk_status {
     pub const CRK_NOT_READY: crk_status = crk_status(11);
     pub const CRK_DEVICE: crk_status = crk_status(12);
     pub const CRK_OUT_OF_RANGE: crk_status = crk_status(13);
+    pub const CRK_PEER_LOST: crk_status = crk_status(14);
 }
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
@@ -316,7 +334,8 @@ unsafe extern "C" {
     pub fn crk_last_error() -> *const ::core::ffi::c_char;
 }
 unsafe extern "C" {
-    /// The driver's own error number (a hipError_t or CUresult) of this thread's last CRK_DEVICE, else 0.
+    /** The driver's own error number (a hipError_t or CUresult; of collectives an ncclResult_t) of this thread's last
+ CRK_DEVICE, else 0.*/
     pub fn crk_last_device_error() -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
@@ -673,138 +692,6 @@ unsafe extern "C" {
     /// Later work of `self` waits for the event's mark. The host does not wait.
     pub fn crk_device_wait(self_: crk_device_t, event: crk_event_t) -> crk_status_t;
 }
-impl crk_severity {
-    pub const CRK_SEVERITY_OK: crk_severity = crk_severity(0);
-    pub const CRK_SEVERITY_NOTE: crk_severity = crk_severity(1);
-    pub const CRK_SEVERITY_PROBLEM: crk_severity = crk_severity(2);
-}
-#[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
-pub struct crk_severity(pub ::core::ffi::c_uint);
-pub use self::crk_severity as crk_severity_t;
-impl crk_topic {
-    pub const CRK_TOPIC_KERNELS: crk_topic = crk_topic(0);
-    pub const CRK_TOPIC_VARIABLE: crk_topic = crk_topic(1);
-    pub const CRK_TOPIC_WSL: crk_topic = crk_topic(2);
-    pub const CRK_TOPIC_CONTAINER: crk_topic = crk_topic(3);
-    pub const CRK_TOPIC_KFD: crk_topic = crk_topic(4);
-    pub const CRK_TOPIC_KERNEL_GPU: crk_topic = crk_topic(5);
-    pub const CRK_TOPIC_RENDER: crk_topic = crk_topic(6);
-    pub const CRK_TOPIC_HIP_RUNTIME: crk_topic = crk_topic(7);
-    pub const CRK_TOPIC_HIP_DEVICES: crk_topic = crk_topic(8);
-    pub const CRK_TOPIC_GPU: crk_topic = crk_topic(9);
-    pub const CRK_TOPIC_UNTRIED: crk_topic = crk_topic(10);
-    pub const CRK_TOPIC_BLAS: crk_topic = crk_topic(11);
-    pub const CRK_TOPIC_CUDA_DRIVER: crk_topic = crk_topic(12);
-    pub const CRK_TOPIC_CUDA_DEVICES: crk_topic = crk_topic(13);
-    pub const CRK_TOPIC_CHOICE: crk_topic = crk_topic(14);
-}
-#[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
-pub struct crk_topic(pub ::core::ffi::c_uint);
-pub use self::crk_topic as crk_topic_t;
-/** One finding. The texts are UTF-8, never NULL, and valid during the visit only: a byte of a path or a variable that is
- not UTF-8 becomes '?'. Later versions may append members.*/
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct crk_finding {
-    pub topic: crk_topic_t,
-    pub severity: crk_severity_t,
-    /// without a full stop
-    pub sentence: *const ::core::ffi::c_char,
-    /// what to do, with the command to type; "" where nothing needs to be done
-    pub remedy: *const ::core::ffi::c_char,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of crk_finding"][::core::mem::size_of::<crk_finding>() - 24usize];
-    ["Alignment of crk_finding"][::core::mem::align_of::<crk_finding>() - 8usize];
-    [
-        "Offset of field: crk_finding::topic",
-    ][::core::mem::offset_of!(crk_finding, topic) - 0usize];
-    [
-        "Offset of field: crk_finding::severity",
-    ][::core::mem::offset_of!(crk_finding, severity) - 4usize];
-    [
-        "Offset of field: crk_finding::sentence",
-    ][::core::mem::offset_of!(crk_finding, sentence) - 8usize];
-    [
-        "Offset of field: crk_finding::remedy",
-    ][::core::mem::offset_of!(crk_finding, remedy) - 16usize];
-};
-impl Default for crk_finding {
-    fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-/** One finding. The texts are UTF-8, never NULL, and valid during the visit only: a byte of a path or a variable that is
- not UTF-8 becomes '?'. Later versions may append members.*/
-pub type crk_finding_t = crk_finding;
-/// Receives one finding. `user` is what crk_diagnose got.
-pub type crk_finding_fn = ::core::option::Option<
-    unsafe extern "C" fn(user: *mut ::core::ffi::c_void, finding: *const crk_finding_t),
->;
-unsafe extern "C" {
-    /** Examines the machine, the environment and this build, and calls `visit` once for each finding, in the calling thread.
- A cause comes before its consequences: the first problem is the one to solve first. The last findings, of the topic
- `choice`, say which device crk_device_open takes for CRK_BACKEND_AUTO, and why it skips the backends before.
-
- Needs no GPU, no runtime and no device handle. What is missing is a finding, not a failure. Opens the runtimes and
- the BLAS libraries as crk_device_open and crk_matmul do, and the process keeps them. May change the thread's current
- HIP device and the text of crk_last_error. On other systems than Linux there is no finding of the topics wsl,
- container, kfd, kernel_gpu and render.
-
- Fails with CRK_INVALID_ARGUMENT where `visit` is NULL.*/
-    pub fn crk_diagnose(
-        visit: crk_finding_fn,
-        user: *mut ::core::ffi::c_void,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** The text of a severity ("problem") and the key of a topic ("kfd"); "unknown" for a value that this build does not
- know. The texts are static.*/
-    pub fn crk_severity_name(severity: crk_severity_t) -> *const ::core::ffi::c_char;
-}
-unsafe extern "C" {
-    pub fn crk_topic_name(topic: crk_topic_t) -> *const ::core::ffi::c_char;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct crk_graph {
-    _unused: [u8; 0],
-}
-/// The recorded work of one handle.
-pub type crk_graph_t = *mut crk_graph;
-unsafe extern "C" {
-    /** Begins a capture: from here to crk_graph_end the handle's work is recorded and not run. Use the handle from one
- thread only during the capture. The graph reserves the memory that the capture frees and the parameters that it uses,
- until the graph is destroyed.*/
-    pub fn crk_graph_begin(self_: crk_device_t) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** Ends the capture and gives its graph. A failure ends the capture too and releases all that it recorded. The one
- exception is a NULL `graph`: the call fails and the capture goes on.*/
-    pub fn crk_graph_end(self_: crk_device_t, graph: *mut crk_graph_t) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// Runs the recorded work on the handle that recorded it. May be called any number of times.
-    pub fn crk_graph_launch(self_: crk_graph_t) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** A number that grows when a capture begins or ends and when a graph is launched, on any handle of the process. What a
- program keeps of a tensor's contents, such as a copy in another format, is of the same contents only while this
- number and the tensor are unchanged: a replay writes to memory that no call names.*/
-    pub fn crk_graph_epoch() -> u64;
-}
-unsafe extern "C" {
-    /** Waits for the handle's work, then releases the graph and all that it reserved. Call it before the handle is
- closed.*/
-    pub fn crk_graph_destroy(self_: crk_graph_t);
-}
 impl crk_dtype {
     pub const CRK_DTYPE_U8: crk_dtype = crk_dtype(0);
     pub const CRK_DTYPE_U32: crk_dtype = crk_dtype(1);
@@ -951,6 +838,383 @@ unsafe extern "C" {
         layout: *const crk_layout_t,
         contiguous: *mut bool,
     ) -> crk_status_t;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_comm {
+    _unused: [u8; 0],
+}
+/// One rank of a communicator.
+pub type crk_comm_t = *mut crk_comm;
+/// The name of a communicator that is to be created. Plain bytes, which a program sends to its ranks by any means.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_comm_id {
+    pub bytes: [u8; 128usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_comm_id"][::core::mem::size_of::<crk_comm_id>() - 128usize];
+    ["Alignment of crk_comm_id"][::core::mem::align_of::<crk_comm_id>() - 1usize];
+    [
+        "Offset of field: crk_comm_id::bytes",
+    ][::core::mem::offset_of!(crk_comm_id, bytes) - 0usize];
+};
+impl Default for crk_comm_id {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// The name of a communicator that is to be created. Plain bytes, which a program sends to its ranks by any means.
+pub type crk_comm_id_t = crk_comm_id;
+impl crk_comm_op {
+    pub const CRK_COMM_OP_SUM: crk_comm_op = crk_comm_op(0);
+    pub const CRK_COMM_OP_PROD: crk_comm_op = crk_comm_op(1);
+    pub const CRK_COMM_OP_MAX: crk_comm_op = crk_comm_op(2);
+    pub const CRK_COMM_OP_MIN: crk_comm_op = crk_comm_op(3);
+    pub const CRK_COMM_OP_AVG: crk_comm_op = crk_comm_op(4);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_comm_op(pub ::core::ffi::c_uint);
+pub use self::crk_comm_op as crk_comm_op_t;
+unsafe extern "C" {
+    /** The library of the device's collectives: "RCCL", "NCCL" or "threads" (the CPU device). `version` is the library's
+ number, such as 22304 for 2.23.4; 0 for the CPU device. The name is static text. Opens the library.
+
+ Fails with CRK_NO_RUNTIME where no usable library of version 2.18 or later is found. The sentence says where it was
+ looked for and what to install.*/
+    pub fn crk_comm_library(
+        device: crk_device_t,
+        name: *mut *const ::core::ffi::c_char,
+        version: *mut i32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** A new id, for one communicator. One rank calls this. A GPU's id is of the library of that GPU; it keeps a thread in
+ this process, which must live until all ranks have been created.
+
+ Fails as crk_comm_library does, and with CRK_DEVICE.*/
+    pub fn crk_comm_id_create(
+        device: crk_device_t,
+        id: *mut crk_comm_id_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Creates rank `rank` of `size`, and waits for the other ranks for at most `timeout_ms` milliseconds. `id` is the same
+ on all ranks. Each rank needs a device of its own; on the CPU device, a handle of its own. Destroy the communicator
+ with crk_comm_destroy before the handle is closed.
+
+ The same timeout bounds each step of later calls that waits for other ranks: on the CPU device each collective, on a
+ GPU the connection that the first collective makes, and crk_comm_destroy.
+
+ CRK_COMM_FOREVER waits without a bound, and lets GPUs start each collective some tens of microseconds earlier: the
+ library then needs no thread per call. With it only crk_comm_wait finds lost ranks, once the collective has started.
+
+ The bound needs ncclCommInitRankConfig and ncclCommGetAsyncError. With a library without them the call waits without
+ a bound.
+
+ Fails as crk_comm_library does, and with CRK_INVALID_ARGUMENT for a size of 0, a rank that is not below the size, or
+ a timeout of 0. Fails with CRK_PEER_LOST where a rank does not come in time, with CRK_CAPTURE while the handle is
+ captured, and with CRK_DEVICE for the library's own failures. On the CPU device it fails with CRK_INVALID_ARGUMENT
+ where the rank exists already or another rank gave another size.*/
+    pub fn crk_comm_create(
+        device: crk_device_t,
+        id: *const crk_comm_id_t,
+        rank: u32,
+        size: u32,
+        timeout_ms: u32,
+        comm: *mut crk_comm_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The same, without waiting for the other ranks: crk_comm_query tells when they are there. Until then collectives fail
+ with CRK_NOT_READY. One thread may so create several ranks. The timeout begins here.
+
+ Fails also with CRK_UNSUPPORTED where the library lacks a function for this; the sentence names it.*/
+    pub fn crk_comm_create_async(
+        device: crk_device_t,
+        id: *const crk_comm_id_t,
+        rank: u32,
+        size: u32,
+        timeout_ms: u32,
+        comm: *mut crk_comm_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Waits for the work that this communicator's stream still has, for at most the communicator's timeout, and releases
+ the communicator. The other ranks do so too; one that does not is waited for no longer than that timeout. It has no
+ effect on work that is captured: first destroy graphs that use the communicator.*/
+    pub fn crk_comm_destroy(self_: crk_comm_t);
+}
+unsafe extern "C" {
+    /** Ends the communicator at once, on this rank. Its work in the stream ends too, with undefined results. Later calls
+ fail with CRK_PEER_LOST. May be called while another thread waits in a call of this communicator; that call then
+ fails. Does nothing where the communicator has ended already.*/
+    pub fn crk_comm_abort(self_: crk_comm_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** CRK_OK where the communicator is ready and no failure is known. CRK_NOT_READY while other ranks are missing, or while
+ another thread starts a collective. Otherwise fails with the failure that has ended the communicator. Waits for
+ nothing.*/
+    pub fn crk_comm_query(self_: crk_comm_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Waits until the communicator is ready and the work of its device handle is done. Looks for failures of the
+ communicator meanwhile.
+
+ Fails with CRK_PEER_LOST, and has then aborted the communicator, where a failure is known or `timeout_ms`
+ milliseconds are over. So a rank that is lost ends in an error on every rank that waits, whatever work is in the
+ stream; crk_device_synchronize would wait for ever. With CRK_COMM_FOREVER only a failure that the library notices
+ ends the wait. Fails also as crk_device_synchronize does. Fails with CRK_CAPTURE while the handle is captured.*/
+    pub fn crk_comm_wait(self_: crk_comm_t, timeout_ms: u32) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The rank of this communicator, and the number of ranks.
+    pub fn crk_comm_rank(self_: crk_comm_t, rank: *mut u32) -> crk_status_t;
+}
+unsafe extern "C" {
+    pub fn crk_comm_size(self_: crk_comm_t, size: *mut u32) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Between these two calls, the calling thread's collectives are checked and collected. crk_comm_group_end starts them
+ together. Messages in both directions between two ranks need a group, else both wait. One thread that has several
+ ranks needs a group for each collective. Several collectives in a group are faster than one after the other. No
+ collective of a group may read what another one writes.
+
+ Groups may be nested; the last end starts the work. A communicator must not be destroyed within a group.
+ crk_comm_group_end fails with CRK_INVALID_ARGUMENT where the thread has no group. A collective that was refused does
+ not end the group; the others are started.*/
+    pub fn crk_comm_group_begin() -> crk_status_t;
+}
+unsafe extern "C" {
+    pub fn crk_comm_group_end() -> crk_status_t;
+}
+unsafe extern "C" {
+    /// dst\[i\] = op over all ranks r of src_r\[i\], on every rank, for i \< count. `src` may be `dst`.
+    pub fn crk_comm_all_reduce(
+        self_: crk_comm_t,
+        dtype: crk_dtype_t,
+        op: crk_comm_op_t,
+        src: crk_const_view_t,
+        dst: crk_view_t,
+        count: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The same on rank `root` only. Other ranks' `dst` is not used and may be empty.
+    pub fn crk_comm_reduce(
+        self_: crk_comm_t,
+        dtype: crk_dtype_t,
+        op: crk_comm_op_t,
+        src: crk_const_view_t,
+        dst: crk_view_t,
+        count: usize,
+        root: u32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = src_root\[i\] on every rank, for i \< count. `src` is used on rank `root` only, and may be empty on others.
+ There `src` may be `dst`.*/
+    pub fn crk_comm_broadcast(
+        self_: crk_comm_t,
+        dtype: crk_dtype_t,
+        src: crk_const_view_t,
+        dst: crk_view_t,
+        count: usize,
+        root: u32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[r \* count + i\] = src_r\[i\] on every rank, for every rank r and i \< count: `count` is that of one rank. `src` may
+ be the part of `dst` that it becomes, from element rank \* count on.*/
+    pub fn crk_comm_all_gather(
+        self_: crk_comm_t,
+        dtype: crk_dtype_t,
+        src: crk_const_view_t,
+        dst: crk_view_t,
+        count: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = op over all ranks r of src_r\[rank \* count + i\], for i \< count: `src` has size \* count elements. `dst` may be
+ that part of `src`, from element rank \* count on.*/
+    pub fn crk_comm_reduce_scatter(
+        self_: crk_comm_t,
+        dtype: crk_dtype_t,
+        op: crk_comm_op_t,
+        src: crk_const_view_t,
+        dst: crk_view_t,
+        count: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[r \* count + i\] = src_r\[rank \* count + i\], for every rank r and i \< count: rank r gets the r-th part of each
+ `src`. Both views have size \* count elements.*/
+    pub fn crk_comm_all_to_all(
+        self_: crk_comm_t,
+        dtype: crk_dtype_t,
+        src: crk_const_view_t,
+        dst: crk_view_t,
+        count: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Sends `count` elements to rank `peer`, which receives as many of the same dtype. Messages from one rank to another
+ are received in the order in which they were sent. A rank may send to itself within a group that also receives.*/
+    pub fn crk_comm_send(
+        self_: crk_comm_t,
+        dtype: crk_dtype_t,
+        src: crk_const_view_t,
+        count: usize,
+        peer: u32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Receives `count` elements from rank `peer`.
+    pub fn crk_comm_recv(
+        self_: crk_comm_t,
+        dtype: crk_dtype_t,
+        dst: crk_view_t,
+        count: usize,
+        peer: u32,
+    ) -> crk_status_t;
+}
+impl crk_severity {
+    pub const CRK_SEVERITY_OK: crk_severity = crk_severity(0);
+    pub const CRK_SEVERITY_NOTE: crk_severity = crk_severity(1);
+    pub const CRK_SEVERITY_PROBLEM: crk_severity = crk_severity(2);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_severity(pub ::core::ffi::c_uint);
+pub use self::crk_severity as crk_severity_t;
+impl crk_topic {
+    pub const CRK_TOPIC_KERNELS: crk_topic = crk_topic(0);
+    pub const CRK_TOPIC_VARIABLE: crk_topic = crk_topic(1);
+    pub const CRK_TOPIC_WSL: crk_topic = crk_topic(2);
+    pub const CRK_TOPIC_CONTAINER: crk_topic = crk_topic(3);
+    pub const CRK_TOPIC_KFD: crk_topic = crk_topic(4);
+    pub const CRK_TOPIC_KERNEL_GPU: crk_topic = crk_topic(5);
+    pub const CRK_TOPIC_RENDER: crk_topic = crk_topic(6);
+    pub const CRK_TOPIC_HIP_RUNTIME: crk_topic = crk_topic(7);
+    pub const CRK_TOPIC_HIP_DEVICES: crk_topic = crk_topic(8);
+    pub const CRK_TOPIC_GPU: crk_topic = crk_topic(9);
+    pub const CRK_TOPIC_UNTRIED: crk_topic = crk_topic(10);
+    pub const CRK_TOPIC_BLAS: crk_topic = crk_topic(11);
+    pub const CRK_TOPIC_CUDA_DRIVER: crk_topic = crk_topic(12);
+    pub const CRK_TOPIC_CUDA_DEVICES: crk_topic = crk_topic(13);
+    pub const CRK_TOPIC_CHOICE: crk_topic = crk_topic(14);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_topic(pub ::core::ffi::c_uint);
+pub use self::crk_topic as crk_topic_t;
+/** One finding. The texts are UTF-8, never NULL, and valid during the visit only: a byte of a path or a variable that is
+ not UTF-8 becomes '?'. Later versions may append members.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_finding {
+    pub topic: crk_topic_t,
+    pub severity: crk_severity_t,
+    /// without a full stop
+    pub sentence: *const ::core::ffi::c_char,
+    /// what to do, with the command to type; "" where nothing needs to be done
+    pub remedy: *const ::core::ffi::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_finding"][::core::mem::size_of::<crk_finding>() - 24usize];
+    ["Alignment of crk_finding"][::core::mem::align_of::<crk_finding>() - 8usize];
+    [
+        "Offset of field: crk_finding::topic",
+    ][::core::mem::offset_of!(crk_finding, topic) - 0usize];
+    [
+        "Offset of field: crk_finding::severity",
+    ][::core::mem::offset_of!(crk_finding, severity) - 4usize];
+    [
+        "Offset of field: crk_finding::sentence",
+    ][::core::mem::offset_of!(crk_finding, sentence) - 8usize];
+    [
+        "Offset of field: crk_finding::remedy",
+    ][::core::mem::offset_of!(crk_finding, remedy) - 16usize];
+};
+impl Default for crk_finding {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/** One finding. The texts are UTF-8, never NULL, and valid during the visit only: a byte of a path or a variable that is
+ not UTF-8 becomes '?'. Later versions may append members.*/
+pub type crk_finding_t = crk_finding;
+/// Receives one finding. `user` is what crk_diagnose got.
+pub type crk_finding_fn = ::core::option::Option<
+    unsafe extern "C" fn(user: *mut ::core::ffi::c_void, finding: *const crk_finding_t),
+>;
+unsafe extern "C" {
+    /** Examines the machine, the environment and this build, and calls `visit` once for each finding, in the calling thread.
+ A cause comes before its consequences: the first problem is the one to solve first. The last findings, of the topic
+ `choice`, say which device crk_device_open takes for CRK_BACKEND_AUTO, and why it skips the backends before.
+
+ Needs no GPU, no runtime and no device handle. What is missing is a finding, not a failure. Opens the runtimes and
+ the BLAS libraries as crk_device_open and crk_matmul do, and the process keeps them. May change the thread's current
+ HIP device and the text of crk_last_error. On other systems than Linux there is no finding of the topics wsl,
+ container, kfd, kernel_gpu and render.
+
+ Fails with CRK_INVALID_ARGUMENT where `visit` is NULL.*/
+    pub fn crk_diagnose(
+        visit: crk_finding_fn,
+        user: *mut ::core::ffi::c_void,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The text of a severity ("problem") and the key of a topic ("kfd"); "unknown" for a value that this build does not
+ know. The texts are static.*/
+    pub fn crk_severity_name(severity: crk_severity_t) -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    pub fn crk_topic_name(topic: crk_topic_t) -> *const ::core::ffi::c_char;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_graph {
+    _unused: [u8; 0],
+}
+/// The recorded work of one handle.
+pub type crk_graph_t = *mut crk_graph;
+unsafe extern "C" {
+    /** Begins a capture: from here to crk_graph_end the handle's work is recorded and not run. Use the handle from one
+ thread only during the capture. The graph reserves the memory that the capture frees and the parameters that it uses,
+ until the graph is destroyed.*/
+    pub fn crk_graph_begin(self_: crk_device_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Ends the capture and gives its graph. A failure ends the capture too and releases all that it recorded. The one
+ exception is a NULL `graph`: the call fails and the capture goes on.*/
+    pub fn crk_graph_end(self_: crk_device_t, graph: *mut crk_graph_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Runs the recorded work on the handle that recorded it. May be called any number of times.
+    pub fn crk_graph_launch(self_: crk_graph_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** A number that grows when a capture begins or ends and when a graph is launched, on any handle of the process. What a
+ program keeps of a tensor's contents, such as a copy in another format, is of the same contents only while this
+ number and the tensor are unchanged: a replay writes to memory that no call names.*/
+    pub fn crk_graph_epoch() -> u64;
+}
+unsafe extern "C" {
+    /** Waits for the handle's work, then releases the graph and all that it reserved. Call it before the handle is
+ closed.*/
+    pub fn crk_graph_destroy(self_: crk_graph_t);
 }
 unsafe extern "C" {
     /** `bytes` of device memory, aligned to 256 bytes, contents undefined. 0 bytes give NULL and succeed.

@@ -69,6 +69,7 @@ impl Graph {
     ///
     /// # Safety
     /// All memory that the recorded work reads and writes is still allocated, except memory that it allocated itself.
+    /// The communicators of recorded collectives are alive.
     pub unsafe fn launch(&self) -> Result<()> {
         // SAFETY: a live graph; the rest is the caller's promise.
         self.device.reporting(|| check(unsafe { sys::crk_graph_launch(self.raw) }))

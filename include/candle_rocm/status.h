@@ -47,7 +47,8 @@ extern "C" {
   XX(CAPTURE, 10, "not possible while the stream is captured")            \
   XX(NOT_READY, 11, "the work is not done yet")                           \
   XX(DEVICE, 12, "the driver reports an error")                           \
-  XX(OUT_OF_RANGE, 13, "a kernel met an id out of range")
+  XX(OUT_OF_RANGE, 13, "a kernel met an id out of range")                 \
+  XX(PEER_LOST, 14, "another rank failed, left or did not come in time")
 
 typedef enum crk_status {
 #define XX(name, value, sentence) CRK_##name = value,
@@ -65,7 +66,8 @@ CRK_API const char *crk_status_message(crk_status_t status);
  * NULL; "" before the first failure. Valid until the thread's next failure. */
 CRK_API const char *crk_last_error(void);
 
-/* The driver's own error number (a hipError_t or CUresult) of this thread's last CRK_DEVICE, else 0. */
+/* The driver's own error number (a hipError_t or CUresult; of collectives an ncclResult_t) of this thread's last
+ * CRK_DEVICE, else 0. */
 CRK_API int crk_last_device_error(void);
 
 /* The library's version, "MAJOR.MINOR.PATCH". The text is static. */

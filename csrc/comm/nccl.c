@@ -1,0 +1,440 @@
+/* Collectives on GPUs: RCCL for HIP devices, NCCL for CUDA devices. Both have the same calls. The library is opened
+ * when the first communicator is created, and is never closed.
+ *
+ * No header of NCCL or RCCL is needed: the calls below have the ABI of version 2.18 and later.
+ *
+ * A communicator is non-blocking where the library can do so and the program gave a timeout. Each call then returns at
+ * once, and the library does the rest in a thread of its own. The caller asks until the library has started the work.
+ * So a lost rank never holds a thread for longer than the timeout. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/transport.h"
+#include "dtype.h"
+#include "os/library.h"
+
+/* REQUIRED(name, parameters) and OPTIONAL(name, parameters). All return an ncclResult_t. */
+#define CRK_NCCL_MAP(REQUIRED, OPTIONAL)                                                                              \
+  REQUIRED(ncclGetVersion, (int *version))                                                                            \
+  REQUIRED(ncclGetUniqueId, (crk_comm_id_t * id))                                                                     \
+  REQUIRED(ncclCommInitRank, (void **comm, int ranks, crk_comm_id_t id, int rank))                                    \
+  REQUIRED(ncclCommDestroy, (void *comm))                                                                             \
+  REQUIRED(ncclCommAbort, (void *comm))                                                                               \
+  REQUIRED(ncclGroupStart, (void))                                                                                    \
+  REQUIRED(ncclGroupEnd, (void))                                                                                      \
+  REQUIRED(ncclAllReduce, (const void *src, void *dst, size_t count, int type, int op, void *comm, void *stream))     \
+  REQUIRED(ncclReduce,                                                                                                \
+           (const void *src, void *dst, size_t count, int type, int op, int root, void *comm, void *stream))          \
+  REQUIRED(ncclBroadcast, (const void *src, void *dst, size_t count, int type, int root, void *comm, void *stream))   \
+  REQUIRED(ncclAllGather, (const void *src, void *dst, size_t count, int type, void *comm, void *stream))             \
+  REQUIRED(ncclReduceScatter, (const void *src, void *dst, size_t count, int type, int op, void *comm, void *stream)) \
+  REQUIRED(ncclSend, (const void *src, size_t count, int type, int peer, void *comm, void *stream))                   \
+  REQUIRED(ncclRecv, (void *dst, size_t count, int type, int peer, void *comm, void *stream))                         \
+  OPTIONAL(ncclCommInitRankConfig, (void **comm, int ranks, crk_comm_id_t id, int rank, config_t *config))            \
+  OPTIONAL(ncclCommGetAsyncError, (void *comm, int *result))                                                          \
+  OPTIONAL(ncclCommFinalize, (void *comm))
+
+/* The numbers of the API that are used here. */
+enum {
+  NCCL_SUCCESS = 0,
+  NCCL_REMOTE_ERROR = 6,
+  NCCL_IN_PROGRESS = 7,
+  NCCL_TIMEOUT = 8,
+  NCCL_UINT8 = 1,
+  NCCL_NO_TYPE = -1,
+  NCCL_OLDEST = 21800, /* 2.18.0 */
+  NCCL_F8 = 22400, /* the first version that adds F8E4M3 */
+  NCCL_CONFIG_UNSET = INT_MIN
+};
+
+static const uint32_t config_magic = 0xcafebeef;
+
+/* The configuration of a communicator, as version 2.18 has it. Later versions have more fields behind these, and read
+ * as many as `size` says. */
+typedef struct config {
+  size_t size;
+  uint32_t magic, version;
+  int blocking, cluster_size, least_blocks, most_blocks;
+  const char *network;
+  int shares_split;
+} config_t;
+
+/* The library's dtypes. I16 is not among them. */
+static const int types[CRK_DTYPE_COUNT] = {
+    [CRK_DTYPE_U8] = NCCL_UINT8, [CRK_DTYPE_I32] = 2,           [CRK_DTYPE_U32] = 3, [CRK_DTYPE_I64] = 4,
+    [CRK_DTYPE_F16] = 6,         [CRK_DTYPE_F32] = 7,           [CRK_DTYPE_F64] = 8, [CRK_DTYPE_BF16] = 9,
+    [CRK_DTYPE_F8E4M3] = 10,     [CRK_DTYPE_I16] = NCCL_NO_TYPE};
+
+/* The library's reductions have our numbers. */
+_Static_assert(CRK_COMM_OP_SUM == 0 && CRK_COMM_OP_PROD == 1 && CRK_COMM_OP_MAX == 2 && CRK_COMM_OP_MIN == 3 &&
+                   CRK_COMM_OP_AVG == 4,
+               "the numbers of ncclRedOp_t");
+
+typedef struct library {
+  const char *name, *stem, *variable, *remedy;
+  const crk_vendor_t *vendor;
+  bool is_loaded;
+  int version;
+  char path[1024];
+  struct {
+#define XX(name, params) int(*name) params;
+    CRK_NCCL_MAP(XX, XX)
+#undef XX
+    const char *(*ncclGetErrorString)(int result); /* optional, like the next */
+    const char *(*ncclGetLastError)(void *comm);
+  } calls;
+} library_t;
+
+static library_t rccl = {.name = "RCCL",
+                         .stem = "rccl",
+                         .variable = "CANDLE_ROCM_RCCL_LIBRARY",
+                         .remedy = "install ROCm's package rccl",
+                         .vendor = &crk_priv_rocm};
+static library_t nccl = {.name = "NCCL",
+                         .stem = "nccl",
+                         .variable = "CANDLE_ROCM_NCCL_LIBRARY",
+                         .remedy = "install NCCL (Debian, Ubuntu: libnccl2; Python: nvidia-nccl-cu13)",
+                         .vendor = &crk_priv_cuda};
+
+static crk_mutex_t load_lock = CRK_MUTEX_INIT; /* guards both libraries until they are loaded */
+
+static library_t *library_of(crk_device_t device) { return device->driver->backend == CRK_BACKEND_HIP ? &rccl : &nccl; }
+
+/* ---- loading */
+
+#define FIND(library, self, name)                                    \
+  do {                                                               \
+    void *const symbol_ = crk_priv_library_symbol((library), #name); \
+    memcpy(&(self)->calls.name, &symbol_, sizeof symbol_);           \
+  } while (0)
+
+/* Finds the calls. Refuses a library that is linked to another HIP runtime than the driver's, because that runtime does
+ * not know our streams. */
+static bool accept_library(void *context, void *opened, const char *path, char *why, size_t size) {
+  library_t *self = context;
+  if (self == &rccl) {
+    const void *theirs = crk_priv_library_symbol(opened, "hipSetDevice");
+    if (theirs != NULL && theirs != crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice")) {
+      snprintf(why, size, "%s is linked to another HIP runtime than the one in use", path);
+      return false;
+    }
+  }
+  const char *missing = NULL;
+#define REQUIRED(name, params) \
+  FIND(opened, self, name);    \
+  missing = missing == NULL && self->calls.name == NULL ? #name : missing;
+#define OPTIONAL(name, params) FIND(opened, self, name);
+  CRK_NCCL_MAP(REQUIRED, OPTIONAL)
+#undef REQUIRED
+#undef OPTIONAL
+  FIND(opened, self, ncclGetErrorString);
+  FIND(opened, self, ncclGetLastError);
+  int version = 0;
+  if (self->calls.ncclGetVersion != NULL && self->calls.ncclGetVersion(&version) != NCCL_SUCCESS) {
+    missing = "ncclGetVersion's answer";
+  }
+  self->version = version;
+  const int major = version / 10000, minor = version / 100 % 100, patch = version % 100;
+  if (missing != NULL && version == 0) {
+    snprintf(why, size, "%s is missing in %s", missing, path);
+  } else if (missing != NULL) {
+    snprintf(why, size, "%s is missing in %s, version %d.%d.%d", missing, path, major, minor, patch);
+  } else if (version < NCCL_OLDEST) {
+    snprintf(why, size, "%s has version %d (2.18, number %d, or later is needed)", path, version, NCCL_OLDEST);
+  }
+  return missing == NULL && version >= NCCL_OLDEST;
+}
+
+static crk_status_t load_locked(library_t *self, const char *where) {
+  if (self->is_loaded) {
+    return CRK_OK;
+  }
+  char named[4096] = "", why[800] = "";
+  const bool is_named = crk_priv_variable(self->variable, named, sizeof named);
+  crk_library_t search = {
+      .stem = self->stem, .vendor = self->vendor, .named = named, .accept = accept_library, .context = self};
+  if (self == &rccl) {
+    search.beside = crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice");
+  }
+  self->is_loaded = crk_priv_library_find(&search, self->path, sizeof self->path, why, sizeof why) != NULL;
+  if (self->is_loaded) {
+    return CRK_OK;
+  }
+  if (is_named) {
+    return crk_priv_error(CRK_NO_RUNTIME, "%s: %s names %s, which cannot be used for %s: %s", where, self->variable,
+                          named, self->name, why);
+  }
+  return crk_priv_advise(crk_priv_error(CRK_NO_RUNTIME, "%s: no %s: %s", where, self->name, why),
+                         "%s, put its folder on LD_LIBRARY_PATH, or name the file in %s", self->remedy, self->variable);
+}
+
+static crk_status_t load(library_t *self, const char *where) {
+  crk_priv_mutex_lock(&load_lock);
+  const crk_status_t status = load_locked(self, where);
+  crk_priv_mutex_unlock(&load_lock);
+  return status;
+}
+
+static crk_status_t nccl_library(crk_device_t device, const char *where, const char **name, int32_t *version) {
+  library_t *self = library_of(device);
+  CRK_TRY(load(self, where));
+  *name = self->name;
+  *version = self->version;
+  return CRK_OK;
+}
+
+/* ---- errors */
+
+/* Fails with the sentence "<where>: <call> answers 6 (remote process exited ...)". */
+static crk_status_t failed(const library_t *self, const char *where, const char *call, int result, void *comm) {
+  const char *name = self->calls.ncclGetErrorString != NULL ? self->calls.ncclGetErrorString(result) : NULL;
+  const char *more = self->calls.ncclGetLastError != NULL ? self->calls.ncclGetLastError(comm) : NULL;
+  name = name != NULL ? name : "no name";
+  more = more != NULL ? more : "";
+  const char *between = more[0] != '\0' ? ": " : "";
+  if (result == NCCL_REMOTE_ERROR || result == NCCL_TIMEOUT) {
+    return crk_priv_error(CRK_PEER_LOST, "%s: %s of %s answers %d (%s)%s%.300s", where, call, self->name, result, name,
+                          between, more);
+  }
+  return crk_priv_device_error(result, "%s: %s of %s answers %d (%s)%s%.300s", where, call, self->name, result, name,
+                               between, more);
+}
+
+/* ---- communicators */
+
+static crk_status_t nccl_id_create(crk_device_t device, crk_comm_id_t *id) {
+  library_t *self = library_of(device);
+  CRK_TRY(load(self, "crk_comm_id_create"));
+  CRK_TRY(device->driver->bind(device->driver_device));
+  crk_comm_id_t fresh = {{0}};
+  const int result = self->calls.ncclGetUniqueId(&fresh);
+  if (result != NCCL_SUCCESS) {
+    return failed(self, "crk_comm_id_create", "ncclGetUniqueId", result, NULL);
+  }
+  *id = fresh;
+  return CRK_OK;
+}
+
+static crk_status_t nccl_create(crk_comm_t comm, const crk_comm_id_t *id, bool may_wait, const char *where) {
+  library_t *self = library_of(comm->device);
+  CRK_TRY(load(self, where));
+  const char *missing = self->calls.ncclCommInitRankConfig == NULL  ? "ncclCommInitRankConfig"
+                        : self->calls.ncclCommGetAsyncError == NULL ? "ncclCommGetAsyncError"
+                                                                    : NULL;
+  if (missing != NULL && !may_wait) {
+    return crk_priv_error(CRK_UNSUPPORTED,
+                          "%s: %s is missing in %s, version %d; install a later %s, or use crk_comm_create", where,
+                          missing, self->path, self->version, self->name);
+  }
+  CRK_TRY(comm->device->driver->bind(comm->device->driver_device));
+  comm->is_blocking = missing != NULL || (may_wait && comm->timeout_ms == CRK_COMM_FOREVER);
+  void *handle = NULL;
+  int result;
+  if (comm->is_blocking) {
+    result = self->calls.ncclCommInitRank(&handle, (int)comm->size, *id, (int)comm->rank);
+  } else {
+    config_t config = {sizeof config,     config_magic, NCCL_OLDEST,      0, NCCL_CONFIG_UNSET, NCCL_CONFIG_UNSET,
+                       NCCL_CONFIG_UNSET, NULL,         NCCL_CONFIG_UNSET};
+    result = self->calls.ncclCommInitRankConfig(&handle, (int)comm->size, *id, (int)comm->rank, &config);
+  }
+  comm->handle = handle;
+  if (result != NCCL_SUCCESS && !(result == NCCL_IN_PROGRESS && !comm->is_blocking)) {
+    return failed(self, where, comm->is_blocking ? "ncclCommInitRank" : "ncclCommInitRankConfig", result, handle);
+  }
+  return CRK_OK;
+}
+
+static crk_status_t nccl_poll(crk_comm_t comm, const char *where) {
+  library_t *self = library_of(comm->device);
+  if (self->calls.ncclCommGetAsyncError == NULL) {
+    return CRK_OK;
+  }
+  int state = NCCL_SUCCESS;
+  const int result = self->calls.ncclCommGetAsyncError(comm->handle, &state);
+  if (result != NCCL_SUCCESS) {
+    return failed(self, where, "ncclCommGetAsyncError", result, comm->handle);
+  }
+  if (state == NCCL_IN_PROGRESS) {
+    return CRK_NOT_READY;
+  }
+  return state == NCCL_SUCCESS ? CRK_OK : failed(self, where, "the communicator", state, comm->handle);
+}
+
+/* Waits until the library has done what a non-blocking call has begun. The caller is inside. */
+static crk_status_t settle(crk_comm_t comm, const char *where) {
+  const double deadline = crk_priv_comm_deadline(comm->timeout_ms);
+  for (uint32_t poll = 0;; poll++) {
+    if (crk_priv_comm_ended(comm)) {
+      return crk_priv_comm_failure(comm, where);
+    }
+    const crk_status_t status = nccl_poll(comm, where);
+    if (status != CRK_NOT_READY) {
+      return status;
+    }
+    if (crk_priv_comm_left(deadline) <= 0.0) {
+      return crk_priv_error(CRK_PEER_LOST, "%s: %s had not started the work within %u ms; another rank may be lost",
+                            where, library_of(comm->device)->name, (unsigned)comm->timeout_ms);
+    }
+    if (poll > 16) {
+      crk_priv_sleep(poll < 2000 ? 5e-6 : 1e-3);
+    }
+  }
+}
+
+static void nccl_interrupt(crk_comm_t comm) {
+  if (comm->is_blocking) { /* the thread inside does not look at the failure before the library lets it go */
+    void *handle = crk_priv_comm_take_handle(comm);
+    if (handle != NULL) {
+      library_of(comm->device)->calls.ncclCommAbort(handle);
+    }
+  }
+}
+
+static void nccl_release(crk_comm_t comm, bool aborts) {
+  library_t *self = library_of(comm->device);
+  if (comm->handle == NULL || comm->device->driver->bind(comm->device->driver_device) != CRK_OK) {
+    return;
+  }
+  if (!aborts && !comm->is_blocking && self->calls.ncclCommFinalize != NULL) {
+    const int result = self->calls.ncclCommFinalize(comm->handle);
+    aborts = (result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS) || settle(comm, "crk_comm_destroy") != CRK_OK;
+  }
+  void *handle = crk_priv_comm_take_handle(comm);
+  if (handle != NULL) {
+    (aborts ? self->calls.ncclCommAbort : self->calls.ncclCommDestroy)(handle);
+  }
+}
+
+/* ---- calls */
+
+static crk_status_t nccl_check_reduction(crk_comm_t comm, const char *where, crk_dtype_t dtype) {
+  const library_t *self = library_of(comm->device);
+  if (dtype != CRK_DTYPE_F8E4M3) {
+    return CRK_OK;
+  }
+  if (self->version < NCCL_F8) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: dtype f8e4m3 is reduced by version 2.24 or later; %s has version %d",
+                          where, self->path, self->version);
+  }
+  /* RCCL takes the format FNUZ on these GPUs, which has other values. */
+  if (self == &rccl && strncmp(comm->device->context->info.architecture, "gfx94", 5) == 0) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: dtype f8e4m3 cannot be reduced on %s, where RCCL has another format",
+                          where, comm->device->context->info.architecture);
+  }
+  return CRK_OK;
+}
+
+/* The library's type of a call's elements, and their number. What is only moved is moved as bytes if need be. */
+static int type_of(const library_t *self, const crk_comm_call_t *call, size_t *count) {
+  int type = types[call->dtype];
+  if (type == NCCL_NO_TYPE || (call->dtype == CRK_DTYPE_F8E4M3 && self->version < NCCL_F8)) {
+    *count *= crk_dtype_size(call->dtype);
+    type = NCCL_UINT8;
+  }
+  return type;
+}
+
+/* Gives one call to the library. `name` becomes the library's function. */
+static int give(const library_t *self, const crk_comm_call_t *call, const char **name) {
+  size_t count = call->count;
+  const int type = type_of(self, call, &count);
+  const int peer = (int)call->peer, op = (int)call->op;
+  void *comm = call->comm->handle, *stream = call->comm->device->stream;
+  switch (call->kind) {
+    case CRK_COMM_ALL_REDUCE:
+      *name = "ncclAllReduce";
+      return self->calls.ncclAllReduce(call->src, call->dst, count, type, op, comm, stream);
+    case CRK_COMM_REDUCE:
+      *name = "ncclReduce";
+      return self->calls.ncclReduce(call->src, call->dst, count, type, op, peer, comm, stream);
+    case CRK_COMM_BROADCAST:
+      *name = "ncclBroadcast";
+      return self->calls.ncclBroadcast(call->src, call->dst, count, type, peer, comm, stream);
+    case CRK_COMM_ALL_GATHER:
+      *name = "ncclAllGather";
+      return self->calls.ncclAllGather(call->src, call->dst, count, type, comm, stream);
+    case CRK_COMM_REDUCE_SCATTER:
+      *name = "ncclReduceScatter";
+      return self->calls.ncclReduceScatter(call->src, call->dst, count, type, op, comm, stream);
+    case CRK_COMM_SEND:
+      *name = "ncclSend";
+      return self->calls.ncclSend(call->src, count, type, peer, comm, stream);
+    case CRK_COMM_RECV:
+      *name = "ncclRecv";
+      return self->calls.ncclRecv(call->dst, count, type, peer, comm, stream);
+    case CRK_COMM_ALL_TO_ALL: {
+      const size_t part = call->count * crk_dtype_size(call->dtype);
+      int result = NCCL_SUCCESS;
+      for (int rank = 0; rank < (int)call->comm->size && result == NCCL_SUCCESS; rank++) {
+        *name = "ncclSend";
+        result = self->calls.ncclSend((const char *)call->src + (size_t)rank * part, count, type, rank, comm, stream);
+        if (result == NCCL_SUCCESS) {
+          *name = "ncclRecv";
+          result = self->calls.ncclRecv((char *)call->dst + (size_t)rank * part, count, type, rank, comm, stream);
+        }
+      }
+      return result;
+    }
+  }
+  return NCCL_SUCCESS;
+}
+
+static bool is_begun(int result) { return result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS; }
+
+/* Gives the calls of one library to it. The communicators are entered. */
+static crk_status_t give_all(const library_t *self, const crk_comm_call_t *calls, size_t count) {
+  const char *where = crk_priv_comm_function(calls[0].kind), *name = "ncclGroupStart";
+  const bool groups = count > 1 || calls[0].kind == CRK_COMM_ALL_TO_ALL;
+  int result = groups ? self->calls.ncclGroupStart() : NCCL_SUCCESS;
+  if (result != NCCL_SUCCESS) {
+    return failed(self, where, name, result, NULL);
+  }
+  crk_status_t status = CRK_OK;
+  for (size_t i = 0; i < count && status == CRK_OK && is_begun(result); i++) {
+    where = crk_priv_comm_function(calls[i].kind);
+    status = calls[i].comm->device->driver->bind(calls[i].comm->device->driver_device);
+    if (status == CRK_OK) {
+      result = give(self, &calls[i], &name);
+      status = is_begun(result) ? CRK_OK : failed(self, where, name, result, calls[i].comm->handle);
+    }
+  }
+  if (groups) {
+    const int ended = self->calls.ncclGroupEnd();
+    if (status == CRK_OK && !is_begun(ended)) {
+      status = failed(self, where, "ncclGroupEnd", ended, NULL);
+    }
+  }
+  return status;
+}
+
+static crk_status_t nccl_start(const crk_comm_call_t *calls, size_t count) {
+  crk_comm_set_t set;
+  CRK_TRY(crk_priv_comms_enter(calls, count, &set));
+  crk_status_t status = CRK_OK;
+  /* A program may have HIP and CUDA devices. The calls of each library follow each other. */
+  for (size_t first = 0; first < count && status == CRK_OK;) {
+    const library_t *self = library_of(calls[first].comm->device);
+    size_t end = first + 1;
+    while (end < count && library_of(calls[end].comm->device) == self) {
+      end++;
+    }
+    status = give_all(self, &calls[first], end - first);
+    first = end;
+  }
+  for (size_t i = 0; i < set.count && status == CRK_OK; i++) {
+    if (!set.all[i]->is_blocking) {
+      status = settle(set.all[i], crk_priv_comm_function(calls[0].kind));
+    }
+  }
+  return crk_priv_comms_leave(&set, status);
+}
+
+const crk_comm_transport_t crk_priv_comm_nccl = {.library = nccl_library,
+                                                 .id_create = nccl_id_create,
+                                                 .create = nccl_create,
+                                                 .poll = nccl_poll,
+                                                 .check_reduction = nccl_check_reduction,
+                                                 .start = nccl_start,
+                                                 .interrupt = nccl_interrupt,
+                                                 .release = nccl_release};

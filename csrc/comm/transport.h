@@ -1,0 +1,125 @@
+/* transport.h: communicators inside the core. comm.c has the public functions: checks, groups, the life of a
+ * communicator. A transport does the work: nccl.c on GPUs, in_process.c on the CPU device.
+ *
+ * A communicator is used by one thread at a time: crk_priv_comms_enter takes it, crk_priv_comms_leave gives it back.
+ * crk_comm_abort sets the failure first, and the thread inside then leaves soon. No lock is held while a thread waits
+ * for other ranks. */
+#ifndef CRK_TRANSPORT_H
+#define CRK_TRANSPORT_H
+
+#include "core.h"
+
+/* XX(NAME, public function) */
+#define CRK_COMM_KIND_MAP(XX)                   \
+  XX(ALL_REDUCE, "crk_comm_all_reduce")         \
+  XX(REDUCE, "crk_comm_reduce")                 \
+  XX(BROADCAST, "crk_comm_broadcast")           \
+  XX(ALL_GATHER, "crk_comm_all_gather")         \
+  XX(REDUCE_SCATTER, "crk_comm_reduce_scatter") \
+  XX(ALL_TO_ALL, "crk_comm_all_to_all")         \
+  XX(SEND, "crk_comm_send")                     \
+  XX(RECV, "crk_comm_recv")
+
+typedef enum crk_comm_kind {
+#define XX(name, text) CRK_COMM_##name,
+  CRK_COMM_KIND_MAP(XX)
+#undef XX
+} crk_comm_kind_t;
+
+/* The public function of a kind. */
+static inline const char *crk_priv_comm_function(crk_comm_kind_t kind) {
+#define XX(name, text) CRK_TEXT(CRK_COMM_##name, text)
+  CRK_TEXT_OF(kind, CRK_COMM_KIND_MAP(XX), "crk_comm");
+#undef XX
+}
+
+/* Whether the kind adds, or reduces otherwise. */
+static inline bool crk_priv_comm_reduces(crk_comm_kind_t kind) {
+  return kind == CRK_COMM_ALL_REDUCE || kind == CRK_COMM_REDUCE || kind == CRK_COMM_REDUCE_SCATTER;
+}
+
+/* A checked call with a count above 0. Views that the rank does not use are NULL. */
+typedef struct crk_comm_call {
+  crk_comm_t comm;
+  crk_comm_kind_t kind;
+  crk_dtype_t dtype;
+  crk_comm_op_t op;
+  const void *src;
+  void *dst;
+  size_t count;
+  uint32_t peer; /* or the root */
+} crk_comm_call_t;
+
+typedef struct crk_comm_transport {
+  /* The name and the version of the library, which is opened if it is not open yet. `where` begins the sentences. */
+  crk_status_t (*library)(crk_device_t device, const char *where, const char **name, int32_t *version);
+  crk_status_t (*id_create)(crk_device_t device, crk_comm_id_t *id);
+  /* Begins to create the rank, and sets comm->handle. With `may_wait` it may wait for the other ranks. */
+  crk_status_t (*create)(crk_comm_t comm, const crk_comm_id_t *id, bool may_wait, const char *where);
+  /* CRK_OK where the communicator is ready and has no failure; CRK_NOT_READY, without a sentence, where it is not ready
+   * yet. Else the failure, with its sentence. Waits for nothing. The caller is inside. */
+  crk_status_t (*poll)(crk_comm_t comm, const char *where);
+  /* Fails with CRK_UNSUPPORTED for a dtype that cannot be reduced here. */
+  crk_status_t (*check_reduction)(crk_comm_t comm, const char *where, crk_dtype_t dtype);
+  /* Starts calls of one or more communicators, all of this transport. Enters the communicators. A failure ends all of
+   * them. */
+  crk_status_t (*start)(const crk_comm_call_t *calls, size_t count);
+  /* Makes a thread that is inside the communicator leave soon. The communicator has its failure already. */
+  void (*interrupt)(crk_comm_t comm);
+  /* Frees the handle, if there is one. With `aborts` it ends the work in the stream, and waits for no other rank. */
+  void (*release)(crk_comm_t comm, bool aborts);
+} crk_comm_transport_t;
+
+extern const crk_comm_transport_t crk_priv_comm_nccl, crk_priv_comm_in_process;
+
+struct crk_comm {
+  uint32_t magic;
+  crk_device_t device;
+  const crk_comm_transport_t *transport;
+  uint32_t rank, size;
+  uint32_t timeout_ms;
+  double deadline; /* of the creation */
+  crk_event_t mark; /* what crk_comm_wait waits for */
+  crk_mutex_t lock; /* guards what follows */
+  crk_condition_t changed;
+  bool is_busy; /* a thread is inside */
+  bool is_ready; /* all ranks are there */
+  crk_status_t failure; /* CRK_OK until the communicator has ended */
+  int device_error;
+  char sentence[640];
+  void *handle; /* of the transport; NULL once it is released */
+  bool is_blocking; /* for nccl.c: calls wait in the library */
+};
+
+/* The time that is left until `deadline`, in seconds; may be below 0. */
+static inline double crk_priv_comm_left(double deadline) { return deadline - crk_priv_seconds(); }
+
+/* The deadline after a timeout that begins now. */
+static inline double crk_priv_comm_deadline(uint32_t timeout_ms) {
+  return timeout_ms == CRK_COMM_FOREVER ? 1e300 : crk_priv_seconds() + timeout_ms * 1e-3;
+}
+
+/* Whether the communicator has ended. May be called by any thread. */
+bool crk_priv_comm_ended(crk_comm_t self);
+
+/* Fails with what has ended the communicator. */
+crk_status_t crk_priv_comm_failure(crk_comm_t self, const char *where);
+
+/* Returns the handle, and sets it to NULL. */
+void *crk_priv_comm_take_handle(crk_comm_t self);
+
+/* The communicators of some calls, each once, in the order of their addresses. */
+typedef struct crk_comm_set {
+  crk_comm_t few[8], *all; /* `all` is `few`, or memory of its own */
+  size_t count;
+} crk_comm_set_t;
+
+/* Takes all communicators of the calls for the calling thread. Fails, having taken none, where one has ended or is not
+ * ready. */
+crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set);
+
+/* Gives them back. If `status` is a failure, all of them end with it and with the thread's last error. Returns
+ * `status`. */
+crk_status_t crk_priv_comms_leave(crk_comm_set_t *set, crk_status_t status);
+
+#endif

@@ -1,0 +1,1049 @@
+//! Collectives on the CPU device, among ranks that are threads: every function, dtype and reduction, at sizes from 0 to
+//! 2^20, in place and out of place; ranks that never come, that leave and that abort; calls that do not agree; graphs;
+//! groups; bad input. `comm_library.rs` has the same calls over doubles of RCCL and NCCL.
+//!
+//! With `CANDLE_ROCM_COMM_DEVICES=cuda:0,cuda:1` the collectives run on these devices too, a thread for each.
+#![cfg(feature = "cpu")]
+use candle_rocm_sys::{Comm, CommId, CommOp, DType, Device, Error, Status, comm_group, sys};
+use candle_rocm_sys_tests::support::{self, Guarded};
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+const DTYPES: [DType; 10] = [
+    DType::U8,
+    DType::U32,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::BF16,
+    DType::F16,
+    DType::F32,
+    DType::F64,
+    DType::F8E4M3,
+];
+const OPS: [CommOp; 5] = [CommOp::Sum, CommOp::Prod, CommOp::Max, CommOp::Min, CommOp::Avg];
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+
+fn short(milliseconds: u64) -> Option<Duration> {
+    Some(Duration::from_millis(milliseconds))
+}
+
+/// Names of devices, one for each rank.
+fn names(device: &str, size: usize) -> Vec<String> {
+    vec![device.to_owned(); size]
+}
+
+/// Runs `body` on a thread for each rank, with a handle and a communicator of its own. Returns the results in order.
+fn on_ranks<T: Send>(devices: &[String], timeout: Option<Duration>, body: impl Fn(&Comm) -> T + Sync) -> Vec<T> {
+    let id = support::open(&devices[0]).expect("a device").comm_id().expect("an id");
+    let (body, id) = (&body, &id);
+    std::thread::scope(|scope| {
+        let rank = |(rank, name): (usize, &String)| {
+            let name = name.clone();
+            scope.spawn(move || {
+                let device = support::open(&name).expect("a device");
+                let comm = Comm::new(&device, id, rank, devices.len(), timeout).expect("a communicator");
+                assert_eq!((comm.rank(), comm.size()), (rank, devices.len()));
+                body(&comm)
+            })
+        };
+        let threads: Vec<_> = devices.iter().enumerate().map(rank).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+fn on_cpu<T: Send>(size: usize, timeout: Option<Duration>, body: impl Fn(&Comm) -> T + Sync) -> Vec<T> {
+    on_ranks(&names("cpu:32", size), timeout, body)
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T, Error>, status: Status, words: &[&str]) -> String {
+    let error = result.err().expect("must fail");
+    assert_eq!(error.status(), status, "{error}");
+    for word in words {
+        assert!(error.message().contains(word), "no {word:?} in {:?}", error.message());
+    }
+    error.message().to_owned()
+}
+
+// ---- values
+
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64 | DType::F8E4M3)
+}
+
+fn encode(dtype: DType, value: f64) -> Vec<u8> {
+    match dtype {
+        DType::U8 => vec![value as i64 as u8],
+        DType::U32 => (value as i64 as u32).to_le_bytes().to_vec(),
+        DType::I16 => (value as i64 as i16).to_le_bytes().to_vec(),
+        DType::I32 => (value as i64 as i32).to_le_bytes().to_vec(),
+        DType::I64 => (value as i64).to_le_bytes().to_vec(),
+        DType::BF16 => half::bf16::from_f64(value).to_le_bytes().to_vec(),
+        DType::F16 => half::f16::from_f64(value).to_le_bytes().to_vec(),
+        DType::F32 => (value as f32).to_le_bytes().to_vec(),
+        DType::F64 => value.to_le_bytes().to_vec(),
+        _ => vec![float8::F8E4M3::from_f64(value).to_bits()],
+    }
+}
+
+fn decode(dtype: DType, bytes: &[u8]) -> f64 {
+    match dtype {
+        DType::U8 => bytes[0].into(),
+        DType::U32 => u32::from_le_bytes(bytes.try_into().unwrap()).into(),
+        DType::I16 => i16::from_le_bytes(bytes.try_into().unwrap()).into(),
+        DType::I32 => i32::from_le_bytes(bytes.try_into().unwrap()).into(),
+        DType::I64 => i64::from_le_bytes(bytes.try_into().unwrap()) as f64,
+        DType::BF16 => half::bf16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
+        DType::F16 => half::f16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
+        DType::F32 => f32::from_le_bytes(bytes.try_into().unwrap()).into(),
+        DType::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
+        _ => float8::F8E4M3::from_bits(bytes[0]).to_f64(),
+    }
+}
+
+/// The values of a rank repeat after so many elements.
+const PERIOD: usize = 251;
+
+/// Element `i` of a rank's source. Small integers: their sums and products are exact in every float dtype.
+fn value(dtype: DType, rank: usize, i: usize) -> f64 {
+    let number = ((i * 7 + rank * 13 + i * i % 11) % 4) as f64;
+    if is_float(dtype) || dtype == DType::I32 || dtype == DType::I64 {
+        [1.0, -1.0, 2.0, 1.0][number as usize]
+    } else {
+        number
+    }
+}
+
+/// `count` elements from `first` on, of a sequence that repeats.
+fn tiled(dtype: DType, first: usize, count: usize, at: impl Fn(usize) -> f64) -> Vec<u8> {
+    let size = dtype.size();
+    let period: Vec<u8> = (0..PERIOD).flat_map(|i| encode(dtype, at((first + i) % PERIOD))).collect();
+    let mut bytes = Vec::with_capacity((count + PERIOD) * size);
+    while bytes.len() < count * size {
+        bytes.extend_from_slice(&period);
+    }
+    bytes.truncate(count * size);
+    bytes
+}
+
+fn source(dtype: DType, rank: usize, first: usize, count: usize) -> Vec<u8> {
+    tiled(dtype, first, count, |i| value(dtype, rank, i))
+}
+
+/// The reduction of element `i`, with integers that wrap.
+fn reduced(dtype: DType, op: CommOp, ranks: usize, i: usize) -> f64 {
+    let values = (0..ranks).map(|rank| value(dtype, rank, i));
+    if is_float(dtype) {
+        return match op {
+            CommOp::Sum => values.sum(),
+            CommOp::Prod => values.product(),
+            CommOp::Max => values.fold(f64::NEG_INFINITY, f64::max),
+            CommOp::Min => values.fold(f64::INFINITY, f64::min),
+            _ if dtype == DType::F64 => values.sum::<f64>() / ranks as f64,
+            _ => (values.sum::<f64>() as f32 / ranks as f32).into(),
+        };
+    }
+    let values = values.map(|value| value as i64);
+    let wrapped = |value: i64| if dtype == DType::U8 { i64::from(value as u8) } else { value };
+    (match op {
+        CommOp::Sum => values.sum(),
+        CommOp::Prod => values.product(),
+        CommOp::Max => values.max().unwrap(),
+        CommOp::Min => values.min().unwrap(),
+        _ => wrapped(values.sum::<i64>()) / ranks as i64,
+    }) as f64
+}
+
+fn result(dtype: DType, op: CommOp, ranks: usize, first: usize, count: usize) -> Vec<u8> {
+    tiled(dtype, first, count, |i| reduced(dtype, op, ranks, i))
+}
+
+// ---- every collective
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    dtype: DType,
+    op: CommOp,
+    count: usize,
+    in_place: bool,
+    on_gpu: bool,
+}
+
+/// Compares a guarded buffer with what it must hold. A GPU's average may be rounded elsewhere.
+fn expect(buffer: &Guarded, expected: &[u8], case: Case, what: &str) {
+    let got = buffer.read().unwrap_or_else(|error| panic!("{what} {case:?}: {error}"));
+    if got == expected {
+        return;
+    }
+    let size = case.dtype.size();
+    for (i, (got, expected)) in got.chunks(size).zip(expected.chunks(size)).enumerate() {
+        let (a, b) = (decode(case.dtype, got), decode(case.dtype, expected));
+        let close = case.on_gpu && case.op == CommOp::Avg && is_float(case.dtype) && (a - b).abs() <= b.abs() / 8.0;
+        assert!(close || got == expected, "{what} {case:?}: element {i} is {a}, not {b}");
+    }
+    assert_eq!(got.len(), expected.len(), "{what} {case:?}");
+}
+
+fn constant(view: sys::crk_view_t) -> sys::crk_const_view_t {
+    view.into()
+}
+
+/// Calls one collective of C and checks its status.
+macro_rules! call {
+    ($function:ident($($argument:expr),*)) => {
+        // SAFETY: a live communicator, and views of live buffers of its handle.
+        support::succeeded(unsafe { sys::$function($($argument),*) }).expect(stringify!($function))
+    };
+}
+
+const GARBAGE: u8 = 0x5b;
+
+/// A destination, or in place: the source.
+fn destination(comm: &Comm, bytes: usize) -> Guarded {
+    Guarded::new(comm.device(), &vec![GARBAGE; bytes], 0).expect("memory")
+}
+
+fn memory(comm: &Comm, bytes: &[u8]) -> Guarded {
+    Guarded::new(comm.device(), bytes, 0).expect("memory")
+}
+
+fn part(whole: sys::crk_view_t, index: usize, bytes: usize) -> sys::crk_view_t {
+    sys::crk_view_t { ptr: whole.ptr.wrapping_byte_add(index * bytes), bytes }
+}
+
+fn reductions(comm: &Comm, case: Case) {
+    let Case { dtype, op, count, in_place, .. } = case;
+    let (rank, ranks, bytes) = (comm.rank(), comm.size(), count * dtype.size());
+    let whole = result(dtype, op, ranks, 0, count);
+
+    let src = memory(comm, &source(dtype, rank, 0, count));
+    let other = destination(comm, bytes);
+    let dst = if in_place { &src } else { &other };
+    call!(crk_comm_all_reduce(comm.raw(), dtype, op, constant(src.view()), dst.view(), count));
+    expect(dst, &whole, case, "all_reduce");
+
+    for root in [0, ranks - 1] {
+        let src = memory(comm, &source(dtype, rank, 0, count));
+        let other = destination(comm, bytes);
+        let dst = if in_place { &src } else { &other };
+        let empty = sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 };
+        let given = if rank == root { dst.view() } else { empty };
+        call!(crk_comm_reduce(comm.raw(), dtype, op, constant(src.view()), given, count, root as u32));
+        if rank == root {
+            expect(dst, &whole, case, "reduce");
+        } else {
+            expect(&src, &source(dtype, rank, 0, count), case, "reduce's source");
+            expect(&other, &vec![GARBAGE; bytes], case, "reduce's unused destination");
+        }
+    }
+
+    let src = memory(comm, &source(dtype, rank, 0, ranks * count));
+    let other = destination(comm, bytes);
+    let dst = if in_place { part(src.view(), rank, bytes) } else { other.view() };
+    call!(crk_comm_reduce_scatter(comm.raw(), dtype, op, constant(src.view()), dst, count));
+    let mine = result(dtype, op, ranks, rank * count, count);
+    if in_place {
+        let mut all = source(dtype, rank, 0, ranks * count);
+        all[rank * bytes..(rank + 1) * bytes].copy_from_slice(&mine);
+        expect(&src, &all, case, "reduce_scatter");
+    } else {
+        expect(&other, &mine, case, "reduce_scatter");
+    }
+}
+
+fn moves(comm: &Comm, case: Case) {
+    let Case { dtype, count, in_place, .. } = case;
+    let (rank, ranks, bytes) = (comm.rank(), comm.size(), count * dtype.size());
+    let all: Vec<u8> = (0..ranks).flat_map(|r| source(dtype, r, 0, count)).collect();
+
+    for root in [0, ranks - 1] {
+        let src = memory(comm, &source(dtype, rank, 0, count));
+        let other = destination(comm, bytes);
+        let dst = if in_place { &src } else { &other };
+        let empty = sys::crk_const_view_t { ptr: std::ptr::null(), bytes: 0 };
+        let given = if rank == root { constant(src.view()) } else { empty };
+        call!(crk_comm_broadcast(comm.raw(), dtype, given, dst.view(), count, root as u32));
+        expect(dst, &source(dtype, root, 0, count), case, "broadcast");
+    }
+
+    let src = memory(comm, &source(dtype, rank, 0, count));
+    let mut prepared = vec![GARBAGE; ranks * bytes];
+    prepared[rank * bytes..(rank + 1) * bytes].copy_from_slice(&source(dtype, rank, 0, count));
+    let dst = memory(comm, &prepared);
+    let from = if in_place { part(dst.view(), rank, bytes) } else { src.view() };
+    call!(crk_comm_all_gather(comm.raw(), dtype, constant(from), dst.view(), count));
+    expect(&dst, &all, case, "all_gather");
+
+    let src = memory(comm, &source(dtype, rank, 0, ranks * count));
+    let dst = destination(comm, ranks * bytes);
+    call!(crk_comm_all_to_all(comm.raw(), dtype, constant(src.view()), dst.view(), count));
+    let mine: Vec<u8> = (0..ranks).flat_map(|r| source(dtype, r, rank * count, count)).collect();
+    expect(&dst, &mine, case, "all_to_all");
+
+    // Around the ring, both ways at once.
+    let (next, previous) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+    let src = memory(comm, &source(dtype, rank, 0, count));
+    let (left, right) = (destination(comm, bytes), destination(comm, bytes));
+    call!(crk_comm_group_begin());
+    call!(crk_comm_send(comm.raw(), dtype, constant(src.view()), count, next as u32));
+    call!(crk_comm_send(comm.raw(), dtype, constant(src.view()), count, previous as u32));
+    call!(crk_comm_recv(comm.raw(), dtype, left.view(), count, previous as u32));
+    call!(crk_comm_recv(comm.raw(), dtype, right.view(), count, next as u32));
+    call!(crk_comm_group_end());
+    expect(&left, &source(dtype, previous, 0, count), case, "recv");
+    expect(&right, &source(dtype, next, 0, count), case, "recv");
+
+    // From the first to the last, without a group.
+    if ranks > 1 && rank == 0 {
+        call!(crk_comm_send(comm.raw(), dtype, constant(src.view()), count, (ranks - 1) as u32));
+    } else if ranks > 1 && rank == ranks - 1 {
+        call!(crk_comm_recv(comm.raw(), dtype, left.view(), count, 0));
+        expect(&left, &source(dtype, 0, 0, count), case, "recv");
+    }
+}
+
+/// All collectives of all dtypes with these counts. `most` is the count of the whole, for parts it is divided.
+fn everything(devices: &[String], counts: &[usize], ops: &[CommOp]) {
+    let on_gpu = !devices[0].starts_with("cpu");
+    on_ranks(devices, PATIENCE, |comm| {
+        for dtype in DTYPES {
+            for &count in counts {
+                for in_place in [false, true] {
+                    let case = |op| Case { dtype, op, count, in_place, on_gpu };
+                    moves(comm, case(CommOp::Sum));
+                    for &op in ops.iter().filter(|_| dtype != DType::I16) {
+                        reductions(comm, case(op));
+                    }
+                }
+            }
+        }
+        comm.wait(PATIENCE).expect("the work is done");
+        assert!(comm.is_ready().expect("no failure"));
+    });
+}
+
+#[test]
+fn small_counts() {
+    for size in [1, 2, 3, 8] {
+        for device in ["cpu:32", "cpu:64"] {
+            everything(&names(device, size), &[0, 1, 17, 1023], &OPS);
+        }
+    }
+}
+
+#[test]
+fn a_million_elements_among_two() {
+    everything(&names("cpu:32", 2), &[1 << 20], &[CommOp::Sum]);
+}
+
+#[test]
+fn a_million_elements_among_three_and_eight() {
+    everything(&names("cpu:64", 3), &[(1 << 20) / 3], &[CommOp::Sum]);
+    everything(&names("cpu:32", 8), &[(1 << 20) / 8], &[CommOp::Sum]);
+}
+
+/// Other devices, such as two GPUs.
+#[test]
+fn on_named_devices() {
+    let Some(named) = std::env::var("CANDLE_ROCM_COMM_DEVICES").ok().filter(|named| !named.is_empty()) else { return };
+    let devices: Vec<String> = named.split(',').map(str::to_owned).collect();
+    let (library, version) = support::open(&devices[0]).expect("a device").comm_library().expect("a library");
+    println!("{named}: {library} {version}");
+    everything(&devices, &[0, 1, 17, 1023, 1 << 20], &OPS);
+}
+
+/// Sums of floats in the order of the ranks, in f32 or f64, rounded once. So they are the same in every run.
+#[test]
+fn sums_are_in_the_order_of_the_ranks() {
+    let count = 1000;
+    let number = |rank: usize, i: usize| {
+        let bits = (rank as u64 * 1_000_003 + i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((bits >> 40) as f64 / (1 << 24) as f64 - 0.5) * 2f64.powi((bits % 9) as i32 - 4)
+    };
+    for dtype in [DType::BF16, DType::F16, DType::F32, DType::F64, DType::F8E4M3] {
+        for size in [3, 8] {
+            let sources: Vec<Vec<u8>> =
+                (0..size).map(|r| (0..count).flat_map(|i| encode(dtype, number(r, i))).collect()).collect();
+            let bytes = dtype.size();
+            let at = |r: usize, i: usize| decode(dtype, &sources[r][i * bytes..(i + 1) * bytes]);
+            let sum = |i: usize| {
+                if dtype == DType::F64 {
+                    (1..size).fold(at(0, i), |sum, r| sum + at(r, i))
+                } else {
+                    (1..size).fold(at(0, i) as f32, |sum, r| sum + at(r, i) as f32).into()
+                }
+            };
+            let expected: Vec<u8> = (0..count).flat_map(|i| encode(dtype, sum(i))).collect();
+            on_cpu(size, PATIENCE, |comm| {
+                let buffer = memory(comm, &sources[comm.rank()]);
+                let view = buffer.view();
+                call!(crk_comm_all_reduce(comm.raw(), dtype, CommOp::Sum, constant(view), view, count));
+                let case = Case { dtype, op: CommOp::Sum, count, in_place: true, on_gpu: false };
+                expect(&buffer, &expected, case, "all_reduce");
+            });
+        }
+    }
+}
+
+#[test]
+fn extreme_numbers() {
+    let sums = |dtype: DType, op: CommOp, values: [f64; 2]| {
+        on_cpu(2, PATIENCE, |comm| {
+            let buffer = memory(comm, &encode(dtype, values[comm.rank()]));
+            let view = buffer.view();
+            call!(crk_comm_all_reduce(comm.raw(), dtype, op, constant(view), view, 1));
+            decode(dtype, &buffer.read().expect("no stray write"))
+        })[1]
+    };
+    assert_eq!(sums(DType::I32, CommOp::Sum, [2147483647.0, 1.0]), -2147483648.0);
+    assert_eq!(sums(DType::I32, CommOp::Avg, [-5.0, 2.0]), -1.0);
+    assert_eq!(sums(DType::I32, CommOp::Min, [-5.0, 2.0]), -5.0);
+    assert_eq!(sums(DType::U32, CommOp::Max, [4294967295.0, 2.0]), 4294967295.0);
+    assert_eq!(sums(DType::U32, CommOp::Sum, [4294967295.0, 2.0]), 1.0);
+    assert_eq!(sums(DType::U8, CommOp::Avg, [200.0, 100.0]), 22.0);
+    assert_eq!(sums(DType::I64, CommOp::Prod, [-3.0, 5.0]), -15.0);
+    assert_eq!(sums(DType::F8E4M3, CommOp::Sum, [448.0, 448.0]), 448.0);
+    assert_eq!(sums(DType::F8E4M3, CommOp::Avg, [448.0, 448.0]), 448.0);
+    assert_eq!(sums(DType::F16, CommOp::Sum, [65504.0, 65504.0]), f64::INFINITY);
+    assert_eq!(sums(DType::F16, CommOp::Sum, [2f64.powi(-24), 2f64.powi(-24)]), 2f64.powi(-23));
+    assert_eq!(sums(DType::BF16, CommOp::Max, [f64::NAN, 3.0]), 3.0);
+    assert_eq!(sums(DType::F32, CommOp::Min, [f64::NEG_INFINITY, 3.0]), f64::NEG_INFINITY);
+    for dtype in [DType::BF16, DType::F16, DType::F32, DType::F64, DType::F8E4M3] {
+        assert!(sums(dtype, CommOp::Sum, [f64::NAN, 3.0]).is_nan(), "{dtype:?}");
+        assert!(sums(dtype, CommOp::Prod, [1.0, f64::NAN]).is_nan(), "{dtype:?}");
+    }
+}
+
+// ---- ranks that are lost
+
+/// Adds 1.0 of every rank.
+fn add_ones(comm: &Comm) -> Result<f32, Error> {
+    let buffer = comm.device().upload(&[1f32; 64])?;
+    comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 64)?;
+    comm.wait(PATIENCE)?;
+    Ok(buffer.download::<f32>()?[63])
+}
+
+/// The device works as before.
+fn works(device: &Device) {
+    let src = device.upload(&[1f32, -2.0]).expect("memory");
+    let dst = device.alloc(8).expect("memory");
+    let layout = candle_rocm_sys::Layout::contiguous(&[2]).expect("a layout");
+    device.unary(candle_rocm_sys::UnaryOp::Neg, DType::F32, &layout, &src, &dst).expect("a launch");
+    assert_eq!(dst.download::<f32>().expect("a copy"), [-1.0, 2.0]);
+    device.synchronize().expect("no failure");
+}
+
+#[test]
+fn a_rank_that_is_never_created() {
+    let device = support::open("cpu:32").expect("a device");
+    let id = device.comm_id().expect("an id");
+    let (id, begin) = (&id, Instant::now());
+    std::thread::scope(|scope| {
+        for rank in [0, 2] {
+            scope.spawn(move || {
+                let device = support::open("cpu:32").expect("a device");
+                let told = refused(
+                    Comm::new(&device, id, rank, 3, short(300)).map(drop),
+                    Status::PeerLost,
+                    &["crk_comm_create: "],
+                );
+                assert!(
+                    told.contains("not all of the 3 ranks came within 300 ms") || told.contains("has ended"),
+                    "{told}"
+                );
+                works(&device);
+            });
+        }
+    });
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    // The name is free again.
+    on_ids(&device, id, 2);
+}
+
+/// Creates ranks with an id and uses them.
+fn on_ids(device: &Device, id: &CommId, size: usize) {
+    let comms: Vec<_> = (0..size)
+        .map(|rank| Comm::start(&device.new_stream().expect("a handle"), id, rank, size, PATIENCE).expect("a rank"))
+        .collect();
+    assert!(comms.iter().all(|comm| comm.is_ready().expect("no failure")));
+}
+
+#[test]
+fn a_rank_that_never_calls() {
+    let begin = Instant::now();
+    let barrier = Barrier::new(3);
+    on_cpu(3, short(300), |comm| {
+        assert_eq!(add_ones(comm).expect("all call"), 3.0);
+        if comm.rank() != 1 {
+            let words = ["crk_comm_all_reduce: rank ", " waited 300 ms for rank(s) 1 in crk_comm_all_reduce"];
+            refused(add_ones(comm), Status::PeerLost, &words);
+            refused(
+                add_ones(comm),
+                Status::PeerLost,
+                &["crk_comm_all_reduce: the communicator has ended: ", "rank(s) 1"],
+            );
+            refused(comm.is_ready(), Status::PeerLost, &["crk_comm_query: the communicator has ended"]);
+            refused(comm.wait(PATIENCE), Status::PeerLost, &["crk_comm_wait: the communicator has ended"]);
+            comm.abort().expect("it has ended already");
+        }
+        barrier.wait();
+        if comm.rank() == 1 {
+            refused(add_ones(comm), Status::PeerLost, &["waited 300 ms for rank(s) 1"]);
+        }
+        works(comm.device());
+    });
+    assert!(begin.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_message_that_nobody_sends() {
+    on_cpu(2, short(200), |comm| {
+        let buffer = comm.device().upload(&[7u8; 5]).expect("memory");
+        if comm.rank() == 0 {
+            let received = comm.recv(DType::U8, &buffer, 5, 1);
+            refused(received, Status::PeerLost, &["crk_comm_recv: ", "for rank(s) 1 in crk_comm_recv"]);
+            assert_eq!(buffer.download::<u8>().expect("a copy"), [7; 5]);
+        } else {
+            std::thread::sleep(Duration::from_millis(500));
+            refused(comm.is_ready(), Status::PeerLost, &["crk_comm_query: ", "rank 0 waited 200 ms"]);
+        }
+    });
+}
+
+/// The others need not wait for the timeout.
+#[test]
+fn a_rank_that_leaves() {
+    let begin = Instant::now();
+    on_cpu(3, PATIENCE, |comm| {
+        assert_eq!(add_ones(comm).expect("all call"), 3.0);
+        if comm.rank() != 2 {
+            refused(add_ones(comm), Status::PeerLost, &["2 (which has left)"]);
+        }
+    });
+    assert!(begin.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn abort_ends_a_waiting_call() {
+    let begin = Instant::now();
+    on_cpu(2, None, |comm| {
+        if comm.rank() == 0 {
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| add_ones(comm));
+                std::thread::sleep(Duration::from_millis(200));
+                comm.abort().expect("an end");
+                refused(waiting.join().expect("no panic"), Status::PeerLost, &["rank 0 has ended the communicator"]);
+            });
+            refused(
+                add_ones(comm),
+                Status::PeerLost,
+                &["the communicator has ended: crk_comm_abort was called on rank 0"],
+            );
+        } else {
+            std::thread::sleep(Duration::from_millis(400));
+            refused(add_ones(comm), Status::PeerLost, &["rank 0 has ended the communicator"]);
+        }
+        works(comm.device());
+    });
+    assert!(begin.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn calls_that_do_not_agree() {
+    type Call = fn(&Comm, &candle_rocm_sys::Buffer) -> Result<(), Error>;
+    let add: Call = |comm, buffer| comm.all_reduce_in_place(DType::F32, CommOp::Sum, buffer, 4);
+    let others: [(Call, &[&str]); 6] = [
+        (|c, b| c.all_reduce_in_place(DType::F32, CommOp::Sum, b, 3), &["count is 4", "but 3 in crk_comm_all_reduce"]),
+        (|c, b| c.all_reduce_in_place(DType::I32, CommOp::Sum, b, 4), &["dtype is f32", "but i32"]),
+        (|c, b| c.all_reduce_in_place(DType::F32, CommOp::Max, b, 4), &["op is 0", "but 2"]),
+        (|c, b| c.reduce(DType::F32, CommOp::Sum, b, None, 4, 0), &["rank 1 called crk_comm_reduce"]),
+        (|c, b| c.broadcast(DType::F32, None, b, 4, 0), &["rank 1 called crk_comm_broadcast"]),
+        (
+            |c, b| {
+                let dst = c.device().alloc(32)?;
+                c.all_gather(DType::F32, b, &dst, 4)
+            },
+            &["rank 1 called crk_comm_all_gather"],
+        ),
+    ];
+    for (other, words) in others {
+        on_cpu(2, PATIENCE, |comm| {
+            let buffer = comm.device().upload(&[1f32; 4]).expect("memory");
+            let called = if comm.rank() == 0 { add(comm, &buffer) } else { other(comm, &buffer) };
+            refused(called, Status::InvalidArgument, words);
+            works(comm.device());
+        });
+    }
+    on_cpu(2, PATIENCE, |comm| {
+        let buffer = comm.device().upload(&[1f32; 4]).expect("memory");
+        let dst = if comm.rank() == 0 { None } else { Some((&buffer).into()) };
+        let src = comm.device().upload(&[1f32; 4]).expect("memory");
+        let called = comm.reduce(DType::F32, CommOp::Sum, &src, dst, 4, 1 - comm.rank() % 1);
+        called.expect("the same root");
+        let called =
+            if comm.rank() == 0 { comm.send(DType::F32, &buffer, 4, 1) } else { comm.recv(DType::F32, &buffer, 3, 0) };
+        refused(
+            called,
+            Status::InvalidArgument,
+            &["count is 4 in crk_comm_send of rank 0, but 3 in crk_comm_recv of rank 1"],
+        );
+    });
+}
+
+// ---- creation
+
+#[test]
+fn ids_and_places() {
+    let device = support::open("cpu:32").expect("a device");
+    let id = device.comm_id().expect("an id");
+    assert_ne!(id.bytes, device.comm_id().expect("another").bytes);
+    assert_eq!(CommId::from_bytes(&id.bytes).expect("128 bytes").bytes, id.bytes);
+    refused(CommId::from_bytes(&[0; 5]).map(drop), Status::InvalidArgument, &["5 bytes"]);
+    assert_eq!(device.comm_library().expect("always there"), ("threads", 0));
+
+    let first = Comm::start(&device, &id, 0, 2, PATIENCE).expect("a rank");
+    assert!(!first.is_ready().expect("no failure"));
+    refused(add_ones(&first), Status::NotReady, &["crk_comm_all_reduce: not all ranks are there yet"]);
+    let again = device.new_stream().expect("a handle");
+    let taken = Comm::start(&again, &id, 0, 2, PATIENCE).map(drop);
+    refused(taken, Status::InvalidArgument, &["crk_comm_create_async: rank 0 of this id exists already"]);
+    let other = Comm::new(&again, &id, 1, 3, PATIENCE).map(drop);
+    refused(other, Status::InvalidArgument, &["crk_comm_create: size is 3, but another rank of this id gave 2"]);
+    let foreign = CommId::default();
+    let refusal = Comm::new(&again, &foreign, 0, 1, PATIENCE).map(drop);
+    refused(refusal, Status::InvalidArgument, &["crk_comm_create: id is not of a CPU device"]);
+    let second = Comm::start(&again, &id, 1, 2, PATIENCE).expect("a rank");
+    assert!(first.is_ready().expect("no failure") && second.is_ready().expect("no failure"));
+
+    // A rank that is not created in time.
+    let id = device.comm_id().expect("an id");
+    let lonely = Comm::start(&device, &id, 0, 2, short(100)).expect("a rank");
+    std::thread::sleep(Duration::from_millis(200));
+    refused(lonely.is_ready(), Status::PeerLost, &["crk_comm_query: not all of the 2 ranks came within 100 ms"]);
+    let id = device.comm_id().expect("an id");
+    let lonely = Comm::start(&device, &id, 0, 2, PATIENCE).expect("a rank");
+    refused(lonely.wait(short(100)), Status::PeerLost, &["crk_comm_wait: not all of the 2 ranks came within 100 ms"]);
+}
+
+#[test]
+fn two_communicators_on_one_handle() {
+    let device = support::open("cpu:32").expect("a device");
+    let ids = [device.comm_id().expect("an id"), device.comm_id().expect("an id")];
+    let ids = &ids;
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            scope.spawn(move || {
+                let device = support::open("cpu:32").expect("a device");
+                let first = Comm::new(&device, &ids[0], rank, 2, PATIENCE).expect("a communicator");
+                let second = Comm::new(&device, &ids[1], 1 - rank, 2, PATIENCE).expect("a communicator");
+                let buffers = [rank as f32, 10.0].map(|value| device.upload(&[value; 3]).expect("memory"));
+                // SAFETY: everything lives until the group has ended.
+                unsafe {
+                    comm_group(|| {
+                        first.all_reduce_in_place(DType::F32, CommOp::Sum, &buffers[0], 3)?;
+                        second.all_reduce_in_place(DType::F32, CommOp::Sum, &buffers[1], 3)
+                    })
+                }
+                .expect("a group");
+                assert_eq!(buffers[0].download::<f32>().expect("a copy"), [1.0; 3]);
+                assert_eq!(buffers[1].download::<f32>().expect("a copy"), [20.0; 3]);
+            });
+        }
+    });
+}
+
+// ---- groups
+
+/// One thread has all ranks: each collective is a group.
+#[test]
+fn one_thread_with_several_ranks() {
+    let device = support::open("cpu:64").expect("a device");
+    for size in [1, 2, 11] {
+        let id = device.comm_id().expect("an id");
+        let handles: Vec<_> = (0..size).map(|_| device.new_stream().expect("a handle")).collect();
+        let comms: Vec<_> =
+            (0..size).map(|r| Comm::start(&handles[r], &id, r, size, PATIENCE).expect("a rank")).collect();
+        assert!(comms.iter().all(|comm| comm.is_ready().expect("no failure")));
+        let buffers: Vec<_> = handles.iter().map(|h| h.upload(&[1i64, 2, 3]).expect("memory")).collect();
+        let gathered: Vec<_> = handles.iter().map(|h| h.alloc(24 * size).expect("memory")).collect();
+        // SAFETY: everything lives until the group has ended.
+        unsafe {
+            comm_group(|| {
+                comm_group(|| {
+                    comms
+                        .iter()
+                        .zip(&buffers)
+                        .try_for_each(|(comm, buffer)| comm.all_reduce_in_place(DType::I64, CommOp::Sum, buffer, 3))
+                })?;
+                for (comm, buffer) in comms.iter().zip(&gathered) {
+                    let mine = buffer.range(comm.rank() * 24..(comm.rank() + 1) * 24)?;
+                    mine.write(&[comm.rank() as i64; 3])?;
+                    comm.all_gather(DType::I64, mine, buffer, 3)?;
+                }
+                Ok(())
+            })
+        }
+        .expect("a group");
+        let all: Vec<i64> = (0..size as i64).flat_map(|rank| [rank; 3]).collect();
+        for (sums, all_of_one) in buffers.iter().zip(&gathered) {
+            assert_eq!(sums.download::<i64>().expect("a copy"), [1, 2, 3].map(|v| v * size as i64));
+            assert_eq!(all_of_one.download::<i64>().expect("a copy"), all);
+        }
+    }
+}
+
+#[test]
+fn groups_without_calls_and_with_refused_ones() {
+    // SAFETY: takes no arguments.
+    assert_eq!(unsafe { sys::crk_comm_group_end() }, Status::InvalidArgument);
+    assert!(
+        support::last_error().contains("crk_comm_group_end: this thread has no group"),
+        "{}",
+        support::last_error()
+    );
+    call!(crk_comm_group_begin());
+    call!(crk_comm_group_end());
+    on_cpu(2, PATIENCE, |comm| {
+        let buffer = comm.device().upload(&[1f32; 4]).expect("memory");
+        // SAFETY: everything lives until the group has ended.
+        let done = unsafe {
+            comm_group(|| {
+                comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 4)?;
+                comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 5)
+            })
+        };
+        refused(done, Status::OutOfBounds, &["count 5"]);
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [2.0; 4]);
+    });
+}
+
+#[test]
+fn messages_keep_their_order() {
+    on_cpu(2, PATIENCE, |comm| {
+        let device = comm.device();
+        let numbers: Vec<_> = (0..20u8).map(|n| device.upload(&[n; 9]).expect("memory")).collect();
+        let (me, other) = (comm.rank(), 1 - comm.rank());
+        // SAFETY: everything lives until the group has ended.
+        unsafe {
+            comm_group(|| {
+                numbers.iter().try_for_each(|number| {
+                    if me == 0 {
+                        comm.send(DType::U8, number, 9, other)
+                    } else {
+                        comm.recv(DType::U8, number, 9, other)
+                    }
+                })
+            })
+        }
+        .expect("a group");
+        // To itself.
+        let (src, dst) = (device.upload(&[me as u32; 2]).expect("memory"), device.alloc(8).expect("memory"));
+        // SAFETY: as above.
+        unsafe {
+            comm_group(|| {
+                comm.recv(DType::U32, &dst, 2, me)?;
+                comm.send(DType::U32, &src, 2, me)
+            })
+        }
+        .expect("a group");
+        assert_eq!(dst.download::<u32>().expect("a copy"), [me as u32; 2]);
+        for (n, number) in numbers.iter().enumerate() {
+            assert_eq!(number.download::<u8>().expect("a copy"), [n as u8; 9]);
+        }
+    });
+}
+
+// ---- streams, graphs, other threads
+
+#[test]
+fn graphs_replay_collectives() {
+    on_cpu(3, PATIENCE, |comm| {
+        let device = comm.device();
+        let buffer = device.upload(&[1f32; 100]).expect("memory");
+        let gathered = device.alloc(1200).expect("memory");
+        let layout = candle_rocm_sys::Layout::contiguous(&[100]).expect("a layout");
+        let work = || {
+            comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 100)?;
+            device.affine(DType::F32, &layout, &buffer, &buffer, 1.0, 1.0)?;
+            // SAFETY: all of it lives longer than the graph.
+            unsafe { comm_group(|| comm.all_gather(DType::F32, &buffer, &gathered, 100)) }
+        };
+        let (graph, ()) = device.capture(work).expect("a graph");
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [1.0; 100]);
+        let mut expected = 1.0;
+        for _ in 0..3 {
+            // SAFETY: buffers and communicator are alive.
+            unsafe { graph.launch() }.expect("a replay");
+            expected = expected * 3.0 + 1.0;
+            comm.wait(PATIENCE).expect("the work is done");
+            assert_eq!(gathered.download::<f32>().expect("a copy"), [expected; 300]);
+        }
+        refused(device.capture(|| comm.wait(PATIENCE)).map(drop), Status::Capture, &["crk_comm_wait"]);
+        let id = CommId::default();
+        let created = device.capture(|| Comm::new(device, &id, 0, 1, PATIENCE).map(drop)).map(drop);
+        refused(created, Status::Capture, &["crk_comm_create"]);
+    });
+}
+
+/// A replay that waits for a lost rank ends with the same error.
+#[test]
+fn a_replay_without_a_rank() {
+    on_cpu(2, short(200), |comm| {
+        let buffer = comm.device().upload(&[1f32; 8]).expect("memory");
+        let work = || comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 8);
+        let (graph, ()) = comm.device().capture(work).expect("a graph");
+        if comm.rank() == 0 {
+            // SAFETY: buffer and communicator are alive.
+            refused(unsafe { graph.launch() }, Status::PeerLost, &["waited 200 ms for rank(s) 1"]);
+            works(comm.device());
+        } else {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+}
+
+/// While a rank waits in a collective, other threads allocate, free, copy and mark events on its device. An event on
+/// its own handle is not done before the collective is.
+#[test]
+fn other_threads_work_meanwhile() {
+    let inside = Barrier::new(2);
+    let finished = Mutex::new(false);
+    on_cpu(2, PATIENCE, |comm| {
+        let buffer = comm.device().upload(&[1f32; 16]).expect("memory");
+        if comm.rank() == 0 {
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    let done = comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 16);
+                    *finished.lock().expect("no panic") = true;
+                    done
+                });
+                std::thread::sleep(Duration::from_millis(200));
+                let other = support::open("cpu:32").expect("a device");
+                let event = comm.device().event().expect("an event");
+                event.record(comm.device()).expect("a mark");
+                assert!(!event.is_done().expect("no failure"));
+                for bytes in [1 << 10, 1 << 22, 1 << 26] {
+                    drop(other.alloc(bytes).expect("memory"));
+                    drop(comm.device().alloc(bytes).expect("memory of the waiting handle"));
+                }
+                works(&other);
+                other.memory_stats().expect("figures");
+                assert!(!*finished.lock().expect("no panic"), "the collective did not wait");
+                inside.wait();
+                waiting.join().expect("no panic").expect("the collective ends");
+                event.synchronize().expect("no failure");
+                assert!(event.is_done().expect("no failure"));
+            });
+        } else {
+            inside.wait();
+            comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 16).expect("a collective");
+        }
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [2.0; 16]);
+    });
+}
+
+/// Two threads of each rank call at the same time; calls of a communicator follow each other.
+#[test]
+fn threads_share_a_communicator() {
+    on_cpu(2, PATIENCE, |comm| {
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        assert_eq!(add_ones(comm).expect("a collective"), 2.0);
+                    }
+                });
+            }
+        });
+    });
+}
+
+// ---- bad input
+
+#[test]
+fn bad_arguments_are_named() {
+    let device = support::open("cpu:32").expect("a device");
+    let id = device.comm_id().expect("an id");
+    let comm = Comm::new(&device, &id, 0, 1, PATIENCE).expect("a communicator");
+    let raw = comm.raw();
+    let buffer = device.alloc(64).expect("memory");
+    let (view, other) = (buffer.raw_view(), device.alloc(64).expect("memory"));
+    let dst = other.raw_view();
+    let none = std::ptr::null_mut();
+    let short_view = sys::crk_view_t { bytes: 15, ..view };
+    let null_view = sys::crk_view_t { ptr: none, bytes: 64 };
+    let odd = sys::crk_view_t { ptr: view.ptr.wrapping_byte_add(1), bytes: 63 };
+    let (f32, sum) = (DType::F32, CommOp::Sum);
+    let (bad_dtype, bad_op) = (sys::crk_dtype(77), sys::crk_comm_op(9));
+    let (mut made, mut name, mut version, mut number) = (std::ptr::null_mut(), std::ptr::null(), 0, 0);
+    let mut fresh = CommId::default();
+    #[track_caller]
+    fn told(status: Status, expected: Status, words: &str) {
+        assert_eq!(status, expected, "{}", support::last_error());
+        assert!(support::last_error().contains(words), "no {words:?} in {:?}", support::last_error());
+    }
+    use Status as S;
+    let d = device.raw();
+    // SAFETY: each call has one bad argument, which is refused before it is used.
+    unsafe {
+        told(
+            sys::crk_comm_library(none.cast(), &mut name, &mut version),
+            S::InvalidArgument,
+            "crk_comm_library: device is NULL",
+        );
+        told(
+            sys::crk_comm_library(d, std::ptr::null_mut(), &mut version),
+            S::InvalidArgument,
+            "crk_comm_library: name is NULL",
+        );
+        told(
+            sys::crk_comm_library(d, &mut name, std::ptr::null_mut()),
+            S::InvalidArgument,
+            "crk_comm_library: version is NULL",
+        );
+        told(
+            sys::crk_comm_id_create(none.cast(), &mut fresh),
+            S::InvalidArgument,
+            "crk_comm_id_create: device is NULL",
+        );
+        told(sys::crk_comm_id_create(d, std::ptr::null_mut()), S::InvalidArgument, "crk_comm_id_create: id is NULL");
+        for create in [sys::crk_comm_create as unsafe extern "C" fn(_, _, _, _, _, _) -> _, sys::crk_comm_create_async]
+        {
+            told(create(none.cast(), &id, 0, 1, 1, &mut made), S::InvalidArgument, ": device is NULL");
+            told(create(d, std::ptr::null(), 0, 1, 1, &mut made), S::InvalidArgument, ": id is NULL");
+            told(create(d, &id, 0, 1, 1, std::ptr::null_mut()), S::InvalidArgument, ": comm is NULL");
+            told(
+                create(d, &id, 0, 0, 1, &mut made),
+                S::InvalidArgument,
+                ": size is 0; it must be from 1 to 2147483647",
+            );
+            told(create(d, &id, 0, u32::MAX, 1, &mut made), S::InvalidArgument, ": size is 4294967295");
+            told(
+                create(d, &id, 3, 3, 1, &mut made),
+                S::InvalidArgument,
+                ": rank is 3; it must be below size, which is 3",
+            );
+            told(create(d, &id, 0, 1, 0, &mut made), S::InvalidArgument, ": timeout_ms is 0");
+        }
+        told(sys::crk_comm_query(none.cast()), S::InvalidArgument, "crk_comm_query: self is NULL");
+        told(sys::crk_comm_abort(none.cast()), S::InvalidArgument, "crk_comm_abort: self is NULL");
+        told(sys::crk_comm_wait(none.cast(), 1), S::InvalidArgument, "crk_comm_wait: self is NULL");
+        told(sys::crk_comm_rank(none.cast(), &mut number), S::InvalidArgument, "crk_comm_rank: self is NULL");
+        told(sys::crk_comm_rank(raw, std::ptr::null_mut()), S::InvalidArgument, "crk_comm_rank: rank is NULL");
+        told(sys::crk_comm_size(none.cast(), &mut number), S::InvalidArgument, "crk_comm_size: self is NULL");
+        told(sys::crk_comm_size(raw, std::ptr::null_mut()), S::InvalidArgument, "crk_comm_size: size is NULL");
+        told(sys::crk_comm_query(d.cast()), S::InvalidArgument, "is no live handle of this kind");
+        sys::crk_comm_destroy(none.cast());
+
+        let src = constant(view);
+        type Call<'a> = &'a dyn Fn(sys::crk_comm_t, DType, sys::crk_const_view_t, sys::crk_view_t, usize) -> Status;
+        let calls: [(&str, Call); 6] = [
+            ("crk_comm_all_reduce", &|c, t, src, dst, n| sys::crk_comm_all_reduce(c, t, sum, src, dst, n)),
+            ("crk_comm_reduce", &|c, t, src, dst, n| sys::crk_comm_reduce(c, t, sum, src, dst, n, 0)),
+            ("crk_comm_broadcast", &|c, t, src, dst, n| sys::crk_comm_broadcast(c, t, src, dst, n, 0)),
+            ("crk_comm_all_gather", &|c, t, src, dst, n| sys::crk_comm_all_gather(c, t, src, dst, n)),
+            ("crk_comm_reduce_scatter", &|c, t, src, dst, n| sys::crk_comm_reduce_scatter(c, t, sum, src, dst, n)),
+            ("crk_comm_all_to_all", &|c, t, src, dst, n| sys::crk_comm_all_to_all(c, t, src, dst, n)),
+        ];
+        for (name, call) in calls {
+            let refused = |status, expected, words: &str| told(status, expected, &format!("{name}: {words}"));
+            told(call(raw, f32, src, dst, 4), S::Ok, "");
+            told(call(raw, f32, src, dst, 0), S::Ok, "");
+            told(call(raw, f32, src, part(view, 1, 4), 1), S::Ok, "");
+            refused(call(none.cast(), f32, src, dst, 4), S::InvalidArgument, "self is NULL");
+            refused(call(raw, bad_dtype, src, dst, 4), S::InvalidArgument, "dtype 77 is unknown");
+            let words = "count 4, for 1 part(s), of f32 does not fit src, which has 15 bytes";
+            refused(call(raw, f32, constant(short_view), dst, 4), S::OutOfBounds, words);
+            refused(call(raw, f32, constant(null_view), dst, 4), S::InvalidArgument, "src.ptr is NULL");
+            refused(call(raw, f32, constant(odd), dst, 4), S::InvalidArgument, "src.ptr 0x");
+            let words = "count 4, for 1 part(s), of f32 does not fit dst, which has 15 bytes";
+            refused(call(raw, f32, src, short_view, 4), S::OutOfBounds, words);
+            refused(call(raw, f32, src, null_view, 4), S::InvalidArgument, "dst.ptr is NULL");
+            refused(call(raw, f32, src, odd, 4), S::InvalidArgument, "dst.ptr 0x");
+            refused(call(raw, f32, src, dst, usize::MAX), S::OutOfBounds, &format!("count {}", usize::MAX));
+            let shifted = sys::crk_view_t { bytes: 32, ..part(view, 1, 4) };
+            refused(call(raw, f32, src, shifted, 4), S::InvalidArgument, "src overlaps dst");
+        }
+        told(
+            sys::crk_comm_all_to_all(raw, f32, src, view, 4),
+            S::InvalidArgument,
+            "crk_comm_all_to_all: src overlaps dst; they must not share memory",
+        );
+        told(
+            sys::crk_comm_all_reduce(raw, f32, bad_op, src, dst, 4),
+            S::InvalidArgument,
+            "crk_comm_all_reduce: op 9 is unknown",
+        );
+        told(
+            sys::crk_comm_reduce(raw, f32, bad_op, src, dst, 4, 0),
+            S::InvalidArgument,
+            "crk_comm_reduce: op 9 is unknown",
+        );
+        told(
+            sys::crk_comm_reduce_scatter(raw, f32, bad_op, src, dst, 4),
+            S::InvalidArgument,
+            "crk_comm_reduce_scatter: op 9 is unknown",
+        );
+        told(
+            sys::crk_comm_all_reduce(raw, DType::I16, sum, src, dst, 4),
+            S::Unsupported,
+            "crk_comm_all_reduce: dtype i16 cannot be reduced",
+        );
+        told(
+            sys::crk_comm_reduce(raw, f32, sum, src, dst, 4, 1),
+            S::InvalidArgument,
+            "crk_comm_reduce: root is 1; it must be below the number of ranks, which is 1",
+        );
+        told(sys::crk_comm_broadcast(raw, f32, src, dst, 4, 7), S::InvalidArgument, "crk_comm_broadcast: root is 7");
+        told(sys::crk_comm_send(none.cast(), f32, src, 4, 0), S::InvalidArgument, "crk_comm_send: self is NULL");
+        told(sys::crk_comm_send(raw, bad_dtype, src, 4, 0), S::InvalidArgument, "crk_comm_send: dtype 77");
+        told(
+            sys::crk_comm_send(raw, f32, src, 4, 1),
+            S::InvalidArgument,
+            "crk_comm_send: peer is 1; it must be below the number of ranks, which is 1",
+        );
+        told(sys::crk_comm_send(raw, f32, src, 4, 0), S::InvalidArgument, "crk_comm_send: peer is 0, the rank itself");
+        told(sys::crk_comm_recv(none.cast(), f32, dst, 4, 0), S::InvalidArgument, "crk_comm_recv: self is NULL");
+        told(sys::crk_comm_recv(raw, bad_dtype, dst, 4, 0), S::InvalidArgument, "crk_comm_recv: dtype 77");
+        told(sys::crk_comm_recv(raw, f32, dst, 4, 3), S::InvalidArgument, "crk_comm_recv: peer is 3");
+        told(sys::crk_comm_recv(raw, f32, dst, 4, 0), S::InvalidArgument, "crk_comm_recv: peer is 0, the rank itself");
+        assert_eq!(sys::crk_comm_group_begin(), S::Ok);
+        told(sys::crk_comm_send(raw, f32, constant(short_view), 4, 0), S::OutOfBounds, "does not fit src");
+        told(sys::crk_comm_recv(raw, f32, short_view, 4, 0), S::OutOfBounds, "does not fit dst");
+        assert_eq!(sys::crk_comm_group_end(), S::Ok);
+    }
+    // A buffer of another handle.
+    let foreign = device.new_stream().expect("a handle").alloc(64).expect("memory");
+    refused(comm.all_reduce_in_place(f32, sum, &foreign, 4), S::InvalidArgument, &["another device handle"]);
+    assert!(comm.is_ready().expect("no bad argument has ended it"));
+}
+
+/// Views of parts are checked with the number of ranks.
+#[test]
+fn parts_must_fit() {
+    on_cpu(3, PATIENCE, |comm| {
+        let (whole, one) = (comm.device().alloc(3 * 16).expect("memory"), comm.device().alloc(16).expect("memory"));
+        let short = whole.range(0..47).expect("a part");
+        let words = ["count 4, for 3 part(s), of f32 does not fit dst, which has 47 bytes"];
+        refused(comm.all_gather(DType::F32, &one, short, 4), Status::OutOfBounds, &words);
+        refused(comm.all_to_all(DType::F32, &whole, short, 4), Status::OutOfBounds, &words);
+        let words = ["for 3 part(s), of f32 does not fit src, which has 47 bytes"];
+        refused(comm.reduce_scatter(DType::F32, CommOp::Sum, short, &one, 4), Status::OutOfBounds, &words);
+        let wrong = (comm.rank() + 1) % 3;
+        let part = whole.range(wrong * 16..wrong * 16 + 16).expect("a part");
+        let words = ["crk_comm_all_gather: src overlaps dst and begins ", "or begin "];
+        refused(comm.all_gather(DType::F32, part, &whole, 4), Status::InvalidArgument, &words);
+        let words = ["crk_comm_reduce_scatter: src overlaps dst and begins -"];
+        let scattered = comm.reduce_scatter(DType::F32, CommOp::Sum, &whole, part, 4);
+        refused(scattered, Status::InvalidArgument, if wrong > 0 { &words } else { &[] });
+    });
+}
+
+#[test]
+fn what_may_cross_threads() {
+    fn both<T: Send + Sync>() {}
+    both::<Comm>();
+    both::<CommId>();
+}
