@@ -98,7 +98,27 @@
   XX(hipblasLtMatmulPreferenceDestroy)      \
   XX(hipblasLtMatmulPreferenceSetAttribute) \
   XX(hipblasLtMatmulAlgoGetHeuristic)       \
-  XX(hipblasLtMatmul)
+  XX(hipblasLtMatmul)                       \
+  XX(ncclGetVersion)                        \
+  XX(ncclGetUniqueId)                       \
+  XX(ncclCommInitRank)                      \
+  XX(ncclCommInitRankConfig)                \
+  XX(ncclCommGetAsyncError)                 \
+  XX(ncclCommFinalize)                      \
+  XX(ncclCommDestroy)                       \
+  XX(ncclCommAbort)                         \
+  XX(ncclGroupStart)                        \
+  XX(ncclGroupEnd)                          \
+  XX(ncclAllReduce)                         \
+  XX(ncclReduce)                            \
+  XX(ncclBroadcast)                         \
+  XX(ncclAllGather)                         \
+  XX(ncclReduceScatter)                     \
+  XX(ncclSend)                              \
+  XX(ncclRecv)                              \
+  XX(ncclState)                             \
+  XX(ncclLost)                              \
+  XX(ncclStuck)
 
 typedef enum call {
 #define XX(name) CALL_##name,

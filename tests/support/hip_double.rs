@@ -11,11 +11,12 @@ use std::time::SystemTime;
 
 pub use super::double;
 
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "tests/double/hip_double.c",
     "tests/double/blas_double.c",
     "tests/double/rocblas_double.c",
     "tests/double/hipblaslt_double.c",
+    "tests/double/nccl_double.c",
     "tests/double/code_object_writer.c",
 ];
 const HEADERS: [&str; 4] = [
@@ -138,12 +139,13 @@ pub fn code_objects(architecture: &str) -> PathBuf {
 }
 
 /// The environment in which this crate's HIP driver finds the double as a GPU of an architecture. It excludes real BLAS
-/// libraries and hipRTC, because the double lacks calls that they make.
+/// libraries, hipRTC and RCCL, because the double lacks calls that they make.
 pub fn environment(architecture: &str, major: u32) -> Vec<(&'static str, String)> {
     let text = |path: PathBuf| path.into_os_string().into_string().expect("a path in UTF-8");
     let library = text(as_version(major));
     vec![
         ("CANDLE_ROCM_HIPRTC_LIBRARY", library.clone()),
+        ("CANDLE_ROCM_RCCL_LIBRARY", library.clone()),
         ("CANDLE_ROCM_HIP_LIBRARY", library),
         ("CANDLE_ROCM_HSACO_DIR", text(code_objects(architecture))),
         ("CANDLE_ROCM_BLAS", "0".into()),
@@ -299,6 +301,20 @@ impl Controls {
     /// The kernels launched since the last call, with the number of blocks of each: "uneg_f32_vec 4".
     pub fn launches(&self) -> Vec<String> {
         self.lines(c"hip_double_launches")
+    }
+
+    /// The calls of RCCL's collectives since the last call: "ncclAllReduce rank=0 count=4 type=7 op=0 peer=0".
+    pub fn collectives(&self) -> Vec<String> {
+        self.lines(c"nccl_double_log")
+    }
+
+    /// The number of live communicators of RCCL.
+    pub fn communicators(&self) -> i32 {
+        // SAFETY: the function has this type.
+        unsafe {
+            let alive: extern "C" fn() -> c_int = std::mem::transmute(self.symbol(c"nccl_double_alive"));
+            alive()
+        }
     }
 
     /// A code object with the kernels of a module, for an architecture. None if either is unknown.
