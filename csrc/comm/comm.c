@@ -123,16 +123,9 @@ static crk_status_t query(crk_comm_t self, const char *where) {
   return status;
 }
 
-/* The pause before poll number `poll`, in seconds: none at first, then up to a millisecond. */
-static void pause_before(uint32_t poll) {
-  if (poll > 64) {
-    crk_priv_sleep(poll < 256 ? 20e-6 : poll < 1024 ? 200e-6 : 1e-3);
-  }
-}
-
 /* Waits until the communicator is ready, or its creation fails. */
 static crk_status_t wait_until_ready(crk_comm_t self, const char *where, double deadline) {
-  for (uint32_t poll = 0;; poll++) {
+  for (const double begin = crk_priv_seconds();;) {
     const crk_status_t status = query(self, where);
     if (status != CRK_NOT_READY) {
       return status;
@@ -140,7 +133,7 @@ static crk_status_t wait_until_ready(crk_comm_t self, const char *where, double 
     if (crk_priv_comm_left(deadline) <= 0.0) {
       return CRK_NOT_READY;
     }
-    pause_before(poll);
+    crk_priv_comm_pause(begin);
   }
 }
 
@@ -246,7 +239,7 @@ crk_status_t crk_comm_abort(crk_comm_t self) {
 
 /* Waits for the stream's mark. Ends the communicator where it fails or the time is over. */
 static crk_status_t wait_for_mark(crk_comm_t self, const char *where, uint32_t timeout_ms, double deadline) {
-  for (uint32_t poll = 0;; poll++) {
+  for (const double begin = crk_priv_seconds();;) {
     const crk_status_t done = crk_event_query(self->mark);
     if (done == CRK_OK) {
       const crk_status_t status = query(self, where);
@@ -267,7 +260,7 @@ static crk_status_t wait_for_mark(crk_comm_t self, const char *where, uint32_t t
       end(self, late);
       return late;
     }
-    pause_before(poll);
+    crk_priv_comm_pause(begin);
   }
 }
 

@@ -263,8 +263,8 @@ static crk_status_t nccl_poll(crk_comm_t comm, const char *where) {
 
 /* Waits until the library has done what a non-blocking call has begun. The caller is inside. */
 static crk_status_t settle(crk_comm_t comm, const char *where) {
-  const double deadline = crk_priv_comm_deadline(comm->timeout_ms);
-  for (uint32_t poll = 0;; poll++) {
+  const double begin = crk_priv_seconds(), deadline = crk_priv_comm_deadline(comm->timeout_ms);
+  for (;;) {
     if (crk_priv_comm_ended(comm)) {
       return crk_priv_comm_failure(comm, where);
     }
@@ -276,9 +276,7 @@ static crk_status_t settle(crk_comm_t comm, const char *where) {
       return crk_priv_error(CRK_PEER_LOST, "%s: %s had not started the work within %u ms; another rank may be lost",
                             where, library_of(comm->device)->name, (unsigned)comm->timeout_ms);
     }
-    if (poll > 16) {
-      crk_priv_sleep(poll < 2000 ? 5e-6 : 1e-3);
-    }
+    crk_priv_comm_pause(begin);
   }
 }
 

@@ -99,6 +99,14 @@ static inline double crk_priv_comm_deadline(uint32_t timeout_ms) {
   return timeout_ms == CRK_COMM_FOREVER ? 1e300 : crk_priv_seconds() + timeout_ms * 1e-3;
 }
 
+/* The pause between two questions, in a wait that began at `begin`. There is none at first: a sleep takes 50 us. */
+static inline void crk_priv_comm_pause(double begin) {
+  const double waited = crk_priv_seconds() - begin;
+  if (waited > 200e-6) {
+    crk_priv_sleep(waited < 5e-3 ? 20e-6 : waited < 0.5 ? 200e-6 : 1e-3);
+  }
+}
+
 /* Whether the communicator has ended. May be called by any thread. */
 bool crk_priv_comm_ended(crk_comm_t self);
 
