@@ -24,7 +24,7 @@ fn were_made_from_these_headers() {
 #[test]
 fn short_names_are_the_values() {
     use candle_rocm_sys::{
-        Backend, BinaryOp, CmpOp, DType, MmqLayout, PoolOp, Quant, ReduceOp, RopeKind, Status, UnaryOp,
+        Backend, BinaryOp, CmpOp, CommOp, DType, MmqLayout, PoolOp, Quant, ReduceOp, RopeKind, Status, UnaryOp,
     };
     assert_eq!(UnaryOp::Sqr, sys::crk_unary_op::CRK_UNARY_SQR);
     assert_eq!(UnaryOp::GeluErf, sys::crk_unary_op::CRK_UNARY_GELU_ERF);
@@ -38,6 +38,7 @@ fn short_names_are_the_values() {
     assert_eq!(DType::F8E4M3, sys::crk_dtype::CRK_DTYPE_F8E4M3);
     assert_eq!(Backend::Hip, sys::crk_backend::CRK_BACKEND_HIP);
     assert_eq!(Status::OutOfRange, sys::crk_status::CRK_OUT_OF_RANGE);
+    assert_eq!(CommOp::Avg, sys::crk_comm_op::CRK_COMM_OP_AVG);
     let bindings = std::fs::read_to_string(Path::new(PROJECT).join("src/bindings.rs")).expect("the bindings");
     let entries = headers::text().lines().filter(|line| line.starts_with("  XX(")).count();
     let static_entries = 10 + 6; // CRK_STATIC_QUANT_MAP and CRK_STATIC_EXPERT_QUANT_MAP are of no enum
@@ -87,6 +88,7 @@ fn structs_are_as_the_c_compiler_lays_them_out() {
             pci_bus, pci_device, simd_units, unit_threads, unit_shared_bytes
         }
         crk_view_t { ptr, bytes }
+        crk_comm_id_t { bytes }
         crk_const_view_t { ptr, bytes }
         crk_mmq_rows_t { k, row_stride, channel_stride, sample_stride, padded_k, columns, channels, samples }
         crk_memory_stats_t {

@@ -289,11 +289,11 @@ void crk_comm_destroy(crk_comm_t self) {
   if (self == NULL || self->magic != CRK_MAGIC_COMM) {
     return;
   }
-  crk_priv_mutex_lock(&self->lock);
-  const bool has_work = self->failure == CRK_OK && self->is_ready && !crk_priv_capturing(self->device);
-  crk_priv_mutex_unlock(&self->lock);
-  const bool is_done = has_work && wait_for_work(self, "crk_comm_destroy", self->timeout_ms) == CRK_OK;
-  self->transport->release(self, !is_done);
+  bool aborts = query(self, "crk_comm_destroy") != CRK_OK;
+  if (!aborts && !crk_priv_capturing(self->device)) {
+    aborts = wait_for_work(self, "crk_comm_destroy", self->timeout_ms) != CRK_OK;
+  }
+  self->transport->release(self, aborts);
   comm_free(self);
 }
 
