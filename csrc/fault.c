@@ -168,10 +168,14 @@ crk_status_t crk_priv_stream_wait(crk_device_t self) {
   return advise_earlier(self, self->driver->stream_synchronize(self->driver_device, self->stream));
 }
 
-crk_status_t crk_priv_errors_wait(crk_device_t self) {
-  CRK_TRY(advise_earlier(self, crk_priv_heap_synchronize(self)));
+crk_status_t crk_priv_errors_take(crk_device_t self) {
   CRK_TRY(deferred_take(self));
   return crk_priv_fault_take(self);
+}
+
+crk_status_t crk_priv_errors_wait(crk_device_t self) {
+  CRK_TRY(advise_earlier(self, crk_priv_heap_synchronize(self)));
+  return crk_priv_errors_take(self);
 }
 
 void crk_priv_fault_deinit(crk_device_t self) {

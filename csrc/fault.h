@@ -80,6 +80,9 @@ crk_status_t crk_priv_stream_wait(crk_device_t self);
  * returns. */
 crk_status_t crk_priv_errors_wait(crk_device_t self);
 
+/* The same without the wait. The caller has waited for the work whose errors it wants. */
+crk_status_t crk_priv_errors_take(crk_device_t self);
+
 void crk_priv_fault_deinit(crk_device_t self);
 
 #endif

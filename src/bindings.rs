@@ -1,4 +1,4 @@
-// include/ fnv1a d8a26953257a4171372b50fdd255cdfb
+// include/ fnv1a 273c96a8e63dd9249de15db5b395dff7
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -964,7 +964,7 @@ unsafe extern "C" {
     pub fn crk_comm_query(self_: crk_comm_t) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Waits until the communicator is ready and the work of its device handle is done. Looks for failures of the
+    /** Waits until the communicator is ready and the work that its device handle has now is done. Looks for failures of the
  communicator meanwhile.
 
  Fails with CRK_PEER_LOST, and has then aborted the communicator, where a failure is known or `timeout_ms`

@@ -275,14 +275,17 @@ static crk_status_t wait_for_work(crk_comm_t self, const char *where, uint32_t t
     end(self, status);
   }
   CRK_TRY(status);
+  const uint64_t ticket = crk_priv_heap_wait_begin(self->device);
   CRK_TRY(crk_event_record(self->mark, self->device));
-  return wait_for_mark(self, where, timeout_ms, deadline);
+  CRK_TRY(wait_for_mark(self, where, timeout_ms, deadline));
+  crk_priv_heap_wait_end(self->device, ticket);
+  return CRK_OK;
 }
 
 crk_status_t crk_comm_wait(crk_comm_t self, uint32_t timeout_ms) {
   CRK_CHECK_HANDLE(self, COMM, "crk_comm_wait");
   CRK_TRY(wait_for_work(self, "crk_comm_wait", timeout_ms));
-  return crk_priv_errors_wait(self->device);
+  return crk_priv_errors_take(self->device);
 }
 
 void crk_comm_destroy(crk_comm_t self) {

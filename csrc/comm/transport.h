@@ -79,7 +79,7 @@ struct crk_comm {
   uint32_t rank, size;
   uint32_t timeout_ms;
   double deadline; /* of the creation */
-  crk_event_t mark; /* what crk_comm_wait waits for */
+  crk_event_t mark; /* what crk_comm_wait waits for; of several threads that wait, the last one's */
   crk_mutex_t lock; /* guards what follows */
   crk_condition_t changed;
   bool is_busy; /* a thread is inside */

@@ -129,7 +129,7 @@ CRK_API crk_status_t crk_comm_abort(crk_comm_t self);
  * nothing. */
 CRK_API crk_status_t crk_comm_query(crk_comm_t self);
 
-/* Waits until the communicator is ready and the work of its device handle is done. Looks for failures of the
+/* Waits until the communicator is ready and the work that its device handle has now is done. Looks for failures of the
  * communicator meanwhile.
  *
  * Fails with CRK_PEER_LOST, and has then aborted the communicator, where a failure is known or `timeout_ms`
