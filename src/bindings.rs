@@ -1,4 +1,4 @@
-// include/ fnv1a 273c96a8e63dd9249de15db5b395dff7
+// include/ fnv1a dc6671fb9af333a2735337c4b577106f
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -986,7 +986,8 @@ unsafe extern "C" {
  ranks needs a group for each collective. Several collectives in a group are faster than one after the other. No
  collective of a group may read what another one writes.
 
- Groups may be nested; the last end starts the work. A communicator must not be destroyed within a group.
+ Groups may be nested; the last end starts the work. A communicator must not be destroyed within a group. On GPUs,
+ communicators that were created with CRK_COMM_FOREVER and others cannot be in the same group.
  crk_comm_group_end fails with CRK_INVALID_ARGUMENT where the thread has no group. A collective that was refused does
  not end the group; the others are started.*/
     pub fn crk_comm_group_begin() -> crk_status_t;

@@ -576,6 +576,25 @@ fn one_thread_with_three_gpus() {
 }
 
 #[test]
+fn communicators_that_cannot_be_in_one_group() {
+    with_rccl("communicators_that_cannot_be_in_one_group", || {
+        let (one, other) = (open(0), open(1));
+        let comms = [single(&one, PATIENCE), single(&other, None)].map(|comm| comm.expect("a communicator"));
+        let buffers = [&one, &other].map(|device| device.upload(&[1f32; 4]).expect("memory"));
+        // SAFETY: everything lives until the group has ended.
+        let done = unsafe {
+            comm_group(|| {
+                comms[0].all_reduce_in_place(F32, SUM, &buffers[0], 4)?;
+                comms[1].all_reduce_in_place(F32, SUM, &buffers[1], 4)
+            })
+        };
+        let words = ["with a timeout and without one (CRK_COMM_FOREVER) cannot be in the same group"];
+        refused(done, Status::InvalidArgument, &words);
+        comms.iter().for_each(|comm| assert_eq!(add_ones(comm).expect("it goes on"), 1.0));
+    });
+}
+
+#[test]
 fn a_capture_records_collectives() {
     with_rccl("a_capture_records_collectives", || {
         let (controls, device) = (Controls::get(), open(0));

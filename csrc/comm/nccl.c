@@ -407,6 +407,11 @@ static crk_status_t give_all(const library_t *self, const crk_comm_call_t *calls
 }
 
 static crk_status_t nccl_start(const crk_comm_call_t *calls, size_t count) {
+  for (size_t i = 1; i < count; i++) { /* the libraries refuse this, and would end the communicators */
+    CRK_REFUSE_IF(calls[i].comm->is_blocking != calls[0].comm->is_blocking,
+                  "%s: communicators with a timeout and without one (CRK_COMM_FOREVER) cannot be in the same group",
+                  crk_priv_comm_function(calls[i].kind));
+  }
   crk_comm_set_t set;
   CRK_TRY(crk_priv_comms_enter(calls, count, &set));
   crk_status_t status = CRK_OK;

@@ -151,7 +151,8 @@ CRK_API crk_status_t crk_comm_size(crk_comm_t self, uint32_t *size);
  * ranks needs a group for each collective. Several collectives in a group are faster than one after the other. No
  * collective of a group may read what another one writes.
  *
- * Groups may be nested; the last end starts the work. A communicator must not be destroyed within a group.
+ * Groups may be nested; the last end starts the work. A communicator must not be destroyed within a group. On GPUs,
+ * communicators that were created with CRK_COMM_FOREVER and others cannot be in the same group.
  * crk_comm_group_end fails with CRK_INVALID_ARGUMENT where the thread has no group. A collective that was refused does
  * not end the group; the others are started. */
 CRK_API crk_status_t crk_comm_group_begin(void);
