@@ -1,4 +1,4 @@
-// include/ fnv1a dc6671fb9af333a2735337c4b577106f
+// include/ fnv1a adc41404881da295290be6afbc2d7ab8
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

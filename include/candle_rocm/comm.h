@@ -26,10 +26,12 @@
  * - The order of additions is the library's, and so is the rounding. The CPU device adds rank 0, 1, 2, ... in this
  *   order, in f32 for BF16, F16 and F8E4M3, and rounds once.
  *
- * Failures: every function fails with CRK_INVALID_ARGUMENT or CRK_OUT_OF_BOUNDS for a bad argument, and then has done
- * nothing. Any other failure ends the communicator: it is aborted, its work in the stream ends, and each later call
- * fails with the same sentence. Device memory and the device handle stay usable. The status is CRK_PEER_LOST where
- * another rank failed, left or did not come in time, else CRK_DEVICE; crk_last_device_error is then an ncclResult_t.
+ * Failures: a call that is refused has done nothing. The status is then CRK_INVALID_ARGUMENT, CRK_OUT_OF_BOUNDS (a view
+ * is too small), CRK_UNSUPPORTED (the dtype), CRK_NOT_READY (ranks are missing) or CRK_CAPTURE. Any other failure but
+ * CRK_OUT_OF_RANGE ends the communicator: it is aborted, its work in the stream ends, and each later call fails with
+ * the same sentence. Device memory and the device handle stay usable. The status is CRK_PEER_LOST where another rank
+ * failed, left or did not come in time, else CRK_DEVICE; crk_last_device_error is then an ncclResult_t.
+ *
  * On the CPU device the other ranks fail at once. On GPUs they find out by an error of the network, or by their own
  * timeout. */
 #ifndef CANDLE_ROCM_COMM_H
