@@ -37,13 +37,13 @@ fn names(device: &str, size: usize) -> Vec<String> {
 /// Runs `body` on a thread for each rank, with a handle and a communicator of its own. Returns the results in order.
 fn on_ranks<T: Send>(devices: &[String], timeout: Option<Duration>, body: impl Fn(&Comm) -> T + Sync) -> Vec<T> {
     let id = support::open(&devices[0]).expect("a device").comm_id().expect("an id");
-    let (body, id) = (&body, &id);
+    let body = &body;
     std::thread::scope(|scope| {
         let rank = |(rank, name): (usize, &String)| {
             let name = name.clone();
             scope.spawn(move || {
                 let device = support::open(&name).expect("a device");
-                let comm = Comm::new(&device, id, rank, devices.len(), timeout).expect("a communicator");
+                let comm = Comm::new(&device, &id, rank, devices.len(), timeout).expect("a communicator");
                 assert_eq!((comm.rank(), comm.size()), (rank, devices.len()));
                 body(&comm)
             })
@@ -484,13 +484,13 @@ fn works(device: &Device) {
 fn a_rank_that_is_never_created() {
     let device = support::open("cpu:32").expect("a device");
     let id = device.comm_id().expect("an id");
-    let (id, begin) = (&id, Instant::now());
+    let begin = Instant::now();
     std::thread::scope(|scope| {
         for rank in [0, 2] {
             scope.spawn(move || {
                 let device = support::open("cpu:32").expect("a device");
                 let told = refused(
-                    Comm::new(&device, id, rank, 3, short(300)).map(drop),
+                    Comm::new(&device, &id, rank, 3, short(300)).map(drop),
                     Status::PeerLost,
                     &["crk_comm_create: "],
                 );
@@ -504,7 +504,7 @@ fn a_rank_that_is_never_created() {
     });
     assert!(begin.elapsed() < Duration::from_secs(20));
     // The name is free again.
-    on_ids(&device, id, 2);
+    on_ids(&device, &id, 2);
 }
 
 /// Creates ranks with an id and uses them.
@@ -687,7 +687,6 @@ fn ids_and_places() {
 fn two_communicators_on_one_handle() {
     let device = support::open("cpu:32").expect("a device");
     let ids = [device.comm_id().expect("an id"), device.comm_id().expect("an id")];
-    let ids = &ids;
     std::thread::scope(|scope| {
         for rank in 0..2 {
             scope.spawn(move || {

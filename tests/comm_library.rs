@@ -61,13 +61,13 @@ fn refused<T>(result: Result<T, Error>, status: Status, words: &[&str]) -> Error
 
 /// Runs `body` on a thread for each rank, each with a GPU of its own.
 fn on_ranks(size: usize, timeout: Option<Duration>, body: impl Fn(&Comm) + Sync) {
-    let id = &open(0).comm_id().expect("an id");
+    let id = open(0).comm_id().expect("an id");
     let body = &body;
     std::thread::scope(|scope| {
         for rank in 0..size {
             scope.spawn(move || {
                 let device = open(rank);
-                body(&Comm::new(&device, id, rank, size, timeout).expect("a communicator"));
+                body(&Comm::new(&device, &id, rank, size, timeout).expect("a communicator"));
             });
         }
     });
@@ -656,12 +656,12 @@ fn nccl_on_cuda_devices() {
     with_nccl("nccl_on_cuda_devices", "", || {
         let device = Device::open(Backend::Cuda, 0).expect("the double opens");
         assert_eq!(device.comm_library().expect("a library"), ("NCCL", 22304));
-        let id = &device.comm_id().expect("an id");
+        let id = device.comm_id().expect("an id");
         std::thread::scope(|scope| {
             for rank in 0..2 {
                 scope.spawn(move || {
                     let device = Device::open(Backend::Cuda, 0).expect("the double opens");
-                    let comm = Comm::new(&device, id, rank, 2, PATIENCE).expect("a communicator");
+                    let comm = Comm::new(&device, &id, rank, 2, PATIENCE).expect("a communicator");
                     all_collectives(&comm).expect("no failure");
                 });
             }
