@@ -2,8 +2,8 @@
 //! 2^20, in place and out of place; ranks that never come, that leave and that abort; calls that do not agree; graphs;
 //! groups; bad input. `comm_library.rs` has the same calls over doubles of RCCL and NCCL.
 //!
-//! With `CANDLE_ROCM_COMM_DEVICES=cuda:0,cuda:1` the collectives run on these devices too, a thread for each; graphs are
-//! replayed, and a rank is lost.
+//! With `CANDLE_ROCM_COMM_DEVICES=cuda:0,cuda:1` the collectives run on these devices too, a thread for each; graphs
+//! are replayed, and a rank is lost.
 #![cfg(feature = "cpu")]
 use candle_rocm_sys::{Comm, CommId, CommOp, DType, Device, Error, Status, comm_group, sys};
 use candle_rocm_sys_tests::support::{self, Guarded};

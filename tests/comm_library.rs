@@ -1,6 +1,6 @@
-//! Collectives over doubles of RCCL and NCCL (tests/double/nccl_double.c): which library is taken and which calls of it
-//! are made, versions from 2.17 to 2.28, libraries without newer calls, each call failing in turn, lost ranks, timeouts,
-//! aborts, graphs. Two and three simulated GPUs add numbers. `comm.rs` has the CPU device.
+//! Collectives over doubles of RCCL and NCCL (tests/double/nccl_double.c): which library is taken and which calls of
+//! it are made, versions from 2.17 to 2.28, libraries without newer calls, each call failing in turn, lost ranks,
+//! timeouts, aborts, graphs. Two and three simulated GPUs add numbers. `comm.rs` has the CPU device.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{
     Backend, Buffer, Comm, CommId, CommOp, DType, Device, Error, Layout, Status, UnaryOp, comm_group,
@@ -700,8 +700,8 @@ fn nccl_that_is_missing() {
         let device = Device::open(Backend::Cuda, 0).expect("the double opens");
         let words = [
             "crk_comm_id_create: no NCCL: no libnccl.so of any version in CUDA_HOME",
-            "; install NCCL (Debian, Ubuntu: libnccl2; Python: nvidia-nccl-cu13), put its folder on LD_LIBRARY_PATH, or \
-             name the file in CANDLE_ROCM_NCCL_LIBRARY",
+            "; install NCCL (Debian, Ubuntu: libnccl2; Python: nvidia-nccl-cu13), put its folder on LD_LIBRARY_PATH, \
+             or name the file in CANDLE_ROCM_NCCL_LIBRARY",
         ];
         refused(device.comm_id(), Status::NoRuntime, &words);
     });
