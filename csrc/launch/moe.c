@@ -324,7 +324,8 @@ static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_
       .expert_count = (uint32_t)experts->count,
   };
   crk_dim3_t grid;
-  CRK_TRY(mixture_grid(self, m, across, crk_priv_ceil_div(m->tokens, call.slot), threads, &grid));
+  CRK_TRY(mixture_grid(self, m, across * call.turns, crk_priv_ceil_div(m->tokens, call.slot), threads, &grid));
+  grid.x = (uint32_t)across;
   CRK_TRY(mixture_shape(self, m, op, m->k, 0, grid, threads, &call.shape, &call.fault));
   grid.z = call.turns;
   const void *args[] = {&call};

@@ -31,8 +31,8 @@ struct token_copy {
 
   /* Holds a barrier if Direct is true. */
   template <class Input>
-  CRK_FN token_copy(const T *x, uint32_t row_stride, uint32_t rows, const Input &input)
-      : first(x), stride(row_stride), count(rows), is_aligned(reinterpret_cast<uintptr_t>(x) % 16 == 0) {
+  CRK_FN token_copy(const T *x, uint32_t row_stride, uint32_t valid_rows, const Input &input)
+      : first(x), stride(row_stride), count(valid_rows), is_aligned(reinterpret_cast<uintptr_t>(x) % 16 == 0) {
     if constexpr (Direct) {
       CRK_SHARED(uint32_t, rows, Rows);
       for (uint32_t r = thread_index().x; r < Rows; r += Threads) {
