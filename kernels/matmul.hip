@@ -27,14 +27,16 @@
 #else
 #define CRK_MATMUL_HALF_OF CRK_MATMUL_TILE_OF
 #endif
-#if CRK_SPLIT_CORES
-/* At least 128 threads: they copy 16 rows at once, as tiles of split_core need it. */
-#define CRK_MATMUL_FLOAT_OF(suffix, T, rows, columns, threads, m, n) \
-  CRK_MATMUL_CORES_OF(suffix, T, rows, columns, ((threads) < 128 ? 128 : (threads)), m, n)
-#elif CRK_FLOAT_CORES
+#if CRK_FLOAT_CORES
 #define CRK_MATMUL_FLOAT_OF CRK_MATMUL_CORES_OF
 #else
 #define CRK_MATMUL_FLOAT_OF CRK_MATMUL_TILE_OF
+#endif
+/* Also where f32 has cores that round products a little: small products stay without. */
+#if CRK_SPLIT_CORES
+#define CRK_MATMUL_LARGE_FLOAT_OF CRK_MATMUL_CORES_OF
+#else
+#define CRK_MATMUL_LARGE_FLOAT_OF CRK_MATMUL_FLOAT_OF
 #endif
 #if CRK_DOUBLE_CORES
 #define CRK_MATMUL_DOUBLE_OF CRK_MATMUL_CORES_OF
@@ -70,7 +72,9 @@
 #define CRK_MATMUL_BF16(rows, columns, threads, m, n) CRK_MATMUL_HALF_OF(bf16, crk::bf16, rows, columns, threads, m, n)
 #define CRK_MATMUL_F16(rows, columns, threads, m, n)  CRK_MATMUL_HALF_OF(f16, crk::f16, rows, columns, threads, m, n)
 #define CRK_MATMUL_F32(rows, columns, threads, m, n)  CRK_MATMUL_FLOAT_OF(f32, float, rows, columns, threads, m, n)
-#define CRK_MATMUL_F64(rows, columns, threads, m, n)  CRK_MATMUL_DOUBLE_OF(f64, double, rows, columns, threads, m, n)
+#define CRK_MATMUL_LARGE_F32(rows, columns, threads, m, n) \
+  CRK_MATMUL_LARGE_FLOAT_OF(f32, float, rows, columns, threads, m, n)
+#define CRK_MATMUL_F64(rows, columns, threads, m, n) CRK_MATMUL_DOUBLE_OF(f64, double, rows, columns, threads, m, n)
 
 #if CRK_HALF_CORES && CRK_LARGE_SHARED
 CRK_MATMUL_WIDE_TILE(CRK_MATMUL_BF16)
@@ -78,7 +82,7 @@ CRK_MATMUL_WIDE_TILE(CRK_MATMUL_F16)
 #endif
 CRK_MATMUL_LARGE_TILE(CRK_MATMUL_BF16)
 CRK_MATMUL_LARGE_TILE(CRK_MATMUL_F16)
-CRK_MATMUL_LARGE_TILE(CRK_MATMUL_F32)
+CRK_MATMUL_LARGE_TILE(CRK_MATMUL_LARGE_F32)
 CRK_MATMUL_TILES(CRK_MATMUL_BF16)
 CRK_MATMUL_TILES(CRK_MATMUL_F16)
 CRK_MATMUL_TILES(CRK_MATMUL_F32)

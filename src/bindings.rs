@@ -1,4 +1,4 @@
-// include/ fnv1a adc41404881da295290be6afbc2d7ab8
+// include/ fnv1a 5cdf742c461ce068ea4c5bf5379212ad
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2594,7 +2594,8 @@ unsafe extern "C" {
  another dst, x or weights.
 
  One launch without scratch memory, if on a GPU all weights are contiguous along k, rows have at least 1024 bytes, and
- x and all rows are aligned to 16 bytes. Otherwise each matrix is multiplied by crk_matmul.
+ x and all rows are aligned to 16 bytes. With waves of 32 lanes, 512 bytes are enough for weights of up to 4 MiB.
+ Otherwise each matrix is multiplied by crk_matmul.
 
  Fails as crk_matmul does; CRK_INVALID_ARGUMENT also for another `count`.*/
     pub fn crk_matmul_grouped(

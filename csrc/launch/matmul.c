@@ -18,6 +18,9 @@ static const tile_t tiles[] = {
 /* Parts of k are whole numbers of PART_STEP_BYTES per row, which all kernels take in whole steps. A part with fewer
  * than PART_STEPS would not be worth the launch that adds up the parts. */
 enum { PART_STEP_BYTES = 256, PART_STEPS = 4 };
+/* The shortest sums of f32 on NVIDIA's matrix cores, whose products have errors of up to 2^-21: with as many products
+ * the header allows for that. */
+enum { SPLIT_K = 8 };
 
 enum {
   TILES = sizeof(tiles) / sizeof(*tiles),
@@ -197,9 +200,11 @@ static crk_status_t launch_matmul_columns(crk_device_t self, problem_t *problem)
   return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(problem->call.rhs.rows, columns), 1, 0);
 }
 
-/* Whether the kernels are those on matrix cores of NVIDIA GPUs: with dynamic shared memory and asynchronous copies. */
-static bool is_on_cuda_cores(crk_device_t self, const problem_t *problem) {
-  return self->driver->backend == CRK_BACKEND_CUDA && problem->dtype != CRK_DTYPE_F64;
+/* Whether the kernels of a tile are those on matrix cores of NVIDIA GPUs: with dynamic shared memory and asynchronous
+ * copies. In f32 only large tiles are. */
+static bool is_on_cuda_cores(crk_device_t self, const problem_t *problem, uint32_t choice) {
+  return self->driver->backend == CRK_BACKEND_CUDA &&
+         (problem->element_bytes == 2 || (problem->dtype == CRK_DTYPE_F32 && choice == LARGE));
 }
 
 /* Chooses THIN for few rows. Otherwise it chooses the largest tile of which there are at least three for four units. It
@@ -210,9 +215,10 @@ static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) 
   if (m <= tiles[THIN].rows && n > tiles[SMALL].columns) {
     return THIN;
   }
-  const bool is_wide = problem->element_bytes == 2 && self->driver->backend == CRK_BACKEND_CUDA &&
-                       tiles[WIDE].cuda_bytes <= self->context->info.shared_bytes;
-  uint32_t choice = problem->dtype == CRK_DTYPE_F64 ? LARGE + 1 : is_wide ? WIDE : LARGE;
+  const bool is_wide =
+      is_on_cuda_cores(self, problem, WIDE) && tiles[WIDE].cuda_bytes <= self->context->info.shared_bytes;
+  const bool is_short = is_on_cuda_cores(self, problem, LARGE) && problem->element_bytes == 4 && call->k < SPLIT_K;
+  uint32_t choice = problem->dtype == CRK_DTYPE_F64 || is_short ? LARGE + 1 : is_wide ? WIDE : LARGE;
   for (; choice < SMALL; choice++) {
     const tile_t *tile = &tiles[choice], *next = &tiles[choice + 1];
     const uint64_t count = crk_priv_ceil_div(m, tile->rows) * crk_priv_ceil_div(n, tile->columns) * call->batch.numel;
@@ -294,7 +300,7 @@ static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {
   if (tile->rows * tile->columns <= CRK_MATMUL_SPLIT_TILE) {
     choose_k_parts(self, problem, across * down * call->batch.numel);
   }
-  const uint32_t shared_bytes = is_on_cuda_cores(self, problem) ? tile->cuda_bytes : 0;
+  const uint32_t shared_bytes = is_on_cuda_cores(self, problem, choice) ? tile->cuda_bytes : 0;
   return call->parts.size > 1 ? launch_matmul_parts(self, problem, function, across, down, shared_bytes)
                               : launch_matmul_blocks(self, function, problem, across, down, shared_bytes);
 }

@@ -520,13 +520,20 @@ impl Call {
     }
 }
 
-/// The threads of a block and the bytes of dynamic shared memory. On NVIDIA GPUs, products of halves have their own.
+/// Whether a kernel multiplies floats on matrix cores of NVIDIA GPUs, which round products a little.
+fn is_split(target: &Target, t: Type, rows: usize) -> bool {
+    t == F32 && rows == 128 && target.name.starts_with("cuda")
+}
+
+/// The threads of a block and the bytes of dynamic shared memory. On NVIDIA GPUs, kernels on matrix cores have their
+/// own.
 fn geometry(target: &Target, t: Type, (rows, columns, threads): (usize, usize, u32)) -> (u32, u32) {
-    if t.bytes != 2 || !target.name.starts_with("cuda") {
+    let is_half = t.bytes == 2 && target.name.starts_with("cuda");
+    if !is_half && !is_split(target, t, rows) {
         return (threads, 0);
     }
     let depth = if rows + columns > 128 { 64 } else { 128 };
-    let threads = if rows * columns >= 128 * 128 { (rows * columns / 128) as u32 } else { threads };
+    let threads = if is_half && rows * columns >= 128 * 128 { (rows * columns / 128) as u32 } else { threads };
     (threads, (3 * (rows + columns) * depth * 2) as u32)
 }
 
@@ -638,7 +645,8 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
         let (m, n) = [(rows, columns), (rows - pack, columns + pack), (1, 1)][index / 9];
         let m = if left == ALONG_ROWS { m.next_multiple_of(pack) } else { m };
         let n = if right == ALONG_ROWS { n.next_multiple_of(pack) } else { n };
-        let k = rng.pick(&[1, step - 1, step, step + 1, 2 * step, 2 * step + 5]);
+        let least = if is_split(target, t, rows) { 8 } else { 1 };
+        let k = rng.pick(&[least, step - 1, step, step + 1, 2 * step, 2 * step + 5]);
         let order = |way: u32, is_left: bool| match way {
             ANY => Order::Scattered,
             way if (way == ALONG_K) == is_left => Order::RowsApart,
