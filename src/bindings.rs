@@ -1,4 +1,4 @@
-// include/ fnv1a 5cdf742c461ce068ea4c5bf5379212ad
+// include/ fnv1a 160d6b16616d3dd9d8e6d2c1ff52dd6e
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1931,7 +1931,8 @@ unsafe extern "C" {
 
  lse has the largest error of its scores, plus 2^-20, 2^-22 \* |lse| and 2^-28 \* keys. The order of a sum depends on
  the sizes and the device, and is the same in each call. NaN propagates. A hidden key may be NaN. Its weight is 0, so
- its value must be finite.
+ its value must be finite. In f32 on NVIDIA GPUs, an infinite value that is seen may give NaN, and numbers of 2^128 -
+ 2^116 and more may count as infinite.
 
  One launch, and no scratch memory. Where queries are few, or at most a quarter of the keys, the keys are shared out:
  one or two launches, and scratch memory from crk_alloc, freed before the return. It is at most 4 \* (dv + 2) bytes
@@ -2527,7 +2528,9 @@ unsafe extern "C" {
  of the last two dims of each operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This
  library's own kernels compute all other products. They also take over where the BLAS library fails, and where it
  would have to be opened while a handle on the GPU is captured. A product with a single row or column uses them too,
- where they are faster for its layout. Both can be captured in a graph.
+ where they are faster for its layout, and so do large products of f32 on NVIDIA GPUs with fast TF32. Both can be
+ captured in a graph. (On these, an f32 of 2^128 - 2^116 or more counts as infinite where a tile has a sum that is NaN
+ or infinite, and so does a NaN whose upper 10 bits of mantissa are 0.)
 
  One launch (more only where a grid would exceed the device's limit) and no scratch memory; a BLAS library allocates
  at its first product. Where outputs are few and k is long, this library's kernels take two launches and scratch
@@ -2634,8 +2637,8 @@ unsafe extern "C" {
     /** Allows a BLAS library to round the operands of f32 products to TF32, which has 10 bits of mantissa in place of 23;
  sums stay f32. It is off at first. The setting is of the whole process, and products that a graph has recorded keep
  theirs. It has an effect with hipBLASLt on GPUs with such products (gfx942; gfx950 imitates them), and with cuBLAS;
- other products stay as they are. The error of a sum is then at most 2^-9 times the sum of the products'
- magnitudes.*/
+ NVIDIA GPUs then give all f32 products to cuBLAS. Other products stay as they are. The error of a sum is then at most
+ 2^-9 times the sum of the products' magnitudes.*/
     pub fn crk_matmul_allow_tf32(allowed: bool);
 }
 unsafe extern "C" {

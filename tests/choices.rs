@@ -644,8 +644,8 @@ fn attention() {
                 |on| attend_few(on, 9, 1500, ""),
                 &["attention_f16_64_tiles64 16", "attention_f16_combine 72"],
             ),
-            ("128 queries", |on| attend(on, F32, 128, 8, 8), &["attention_f32_64_tiles 8"]),
-            ("129 queries", |on| attend(on, F32, 129, 8, 8), &["attention_f32_64_tiles 16"]),
+            ("128 queries", |on| attend(on, F32, 128, 8, 8), &["attention_f32_64_tiles64 16"]),
+            ("300 queries", |on| attend(on, F32, 300, 8, 8), &["attention_f32_64_tiles 24"]),
             ("d of 72", |on| attend(on, F16, 65, 72, 64), &["attention_f16_96_tiles64 16"]),
             ("dv of 72", |on| attend(on, F16, 65, 64, 72), &["attention_f16_96_tiles64 16"]),
             ("128 columns", |on| attend(on, DType::BF16, 65, 128, 128), &["attention_bf16_128_tiles64 16"]),
@@ -682,8 +682,13 @@ fn products() {
             ("a row, three matrices", |on| multiply_weights(on, 512, &[100, 20, 20]), &["matmul_f16_wide_vec"]),
             (
                 "a row, two matrices with short rows",
-                |on| multiply_weights(on, 504, &[100, 20]),
+                |on| multiply_weights(on, 248, &[100, 20]),
                 &["matmul_f16_rows_vec", "matmul_f16_rows_vec"],
+            ),
+            (
+                "a row, two matrices with rows of a piece per lane",
+                |on| multiply_weights(on, 256, &[100, 20]),
+                &["matmul_f16_wide_vec"],
             ),
             ("a row, a gate", |on| multiply_gate(on, F16, 512), &["matmul_gate_silu_f16"]),
             (

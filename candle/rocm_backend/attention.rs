@@ -157,6 +157,7 @@ impl RocmStorage {
         self.attend(layout, k, v, mask, causal, scale, None, true)
     }
 
+    /// `by_tokens`: the result is (batch, queries, heads, dv), else (batch, heads, queries, dv).
     #[allow(clippy::too_many_arguments)]
     fn attend(
         &self,
@@ -173,8 +174,8 @@ impl RocmStorage {
         let ((b, heads, queries, _), (_, _, keys, _)) = (layout.shape().dims4()?, k_l.shape().dims4()?);
         let (q, k, v) = (Rows::new(self, layout)?, Rows::new(k, k_l)?, Rows::new(v, v_l)?);
         let (dv, padded) = (v_l.dims()[3], v.layout.dims()[3]);
-        let (second, third) = if by_tokens { (queries, heads) } else { (heads, queries) };
-        let mut dst_l = Layout::contiguous((b, second, third, padded));
+        let dims = |last| if by_tokens { (b, queries, heads, last) } else { (b, heads, queries, last) };
+        let mut dst_l = Layout::contiguous(dims(padded));
         if by_tokens {
             dst_l = dst_l.transpose(1, 2)?;
         }
@@ -189,7 +190,7 @@ impl RocmStorage {
         let call = Attention { softcap, causal, mask, ..operands.call(scale) };
         self.device().handle().attention(&call).w()?;
 
-        let shape = Shape::from((b, second, third, dv));
+        let shape = Shape::from(dims(dv));
         let result = operands.into_result();
         if padded == dv {
             return Ok((result, shape));

@@ -395,14 +395,21 @@ pub fn has_attention(q: &Tensor) -> bool {
 pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
     if has_attention(q) {
-        return by_tokens(q, k, v, None, causal, scale)?.transpose(1, 2);
+        return attention_by_tokens(q, k, v, None, causal, scale)?.transpose(1, 2);
     }
     crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0)
 }
 
 /// Attention on a ROCm device, as (batch, tokens, heads, dv).
 #[cfg(feature = "_rocm")]
-fn by_tokens(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, causal: bool, scale: f64) -> Result<Tensor> {
+fn attention_by_tokens(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    mask: Option<&Tensor>,
+    causal: bool,
+    scale: f64,
+) -> Result<Tensor> {
     let ((q, q_l), (k, k_l), (v, v_l)) = (q.storage_and_layout(), k.storage_and_layout(), v.storage_and_layout());
     let of = |storage, argument| RocmStorage::of(storage, "attention", argument);
     let (k, v) = ((of(&k, "k")?, k_l), (of(&v, "v")?, v_l));
@@ -421,8 +428,8 @@ fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
 
 /// `softmax(scale * q * k^T + mask) * v` of (batch, tokens, heads * d): the heads of a token lie side by side, in the
 /// result too. The mask broadcasts to (batch, heads, queries, keys). None where the model must do it with other ops: on
-/// other devices, for tensors that are tracked for gradients, and where the ops are faster (heads wider than 256 in
-/// f32).
+/// other devices, for tensors that are tracked for gradients, and for f32 heads wider than 256, for which the ops are
+/// faster on an H200.
 pub fn attention_of_heads(
     q: &Tensor,
     k: &Tensor,
@@ -441,7 +448,7 @@ pub fn attention_of_heads(
             let (q, k, v) = (split(q)?, split(k)?, split(v)?);
             let is_narrow = q.dtype() != DType::F32 || (q.dim(D::Minus1)? <= 256 && v.dim(D::Minus1)? <= 256);
             if is_narrow && attends(&q, &k, &v, mask) {
-                return Ok(Some(by_tokens(&q, &k, &v, mask, false, scale)?.flatten_from(2)?));
+                return Ok(Some(attention_by_tokens(&q, &k, &v, mask, false, scale)?.flatten_from(2)?));
             }
         }
     }
@@ -465,7 +472,7 @@ fn repeated(x: &Tensor, count: usize) -> Result<Tensor> {
 pub fn masked_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
     if attends(q, k, v, mask) {
-        return by_tokens(q, k, v, mask, false, scale)?.transpose(1, 2);
+        return attention_by_tokens(q, k, v, mask, false, scale)?.transpose(1, 2);
     }
     let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
     let all = |x: &Tensor| if count == 1 { Ok(x.clone()) } else { repeated(x, count)?.contiguous() };

@@ -335,7 +335,13 @@ fn attention_of_heads() -> Result<()> {
     for (dtype, heads, d) in cases {
         let (q, k, v) = (of(5, heads, d, dtype)?, of(7, heads, d, dtype)?, of(7, heads, d, dtype)?);
         let hidden = Tensor::new(&[[0f32, 0., -1e4, 0., 0., -1e4, 0.]], &device)?.broadcast_as((5, 7))?;
-        for mask in [None, Some(hidden.to_dtype(dtype)?)] {
+        // As BERT makes it; in one text all keys are hidden.
+        let least = Tensor::new(&[[0f32, 0., 0., 0., 0., f32::MIN, f32::MIN], [f32::MIN; 7]], &device)?;
+        let mut masks = vec![None, Some(hidden.to_dtype(dtype)?), Some(hidden.contiguous()?)];
+        if dtype != DType::F16 {
+            masks.push(Some(least.reshape((2, 1, 1, 7))?.to_dtype(dtype)?));
+        }
+        for mask in masks {
             let found = fused::attention_of_heads(&q, &k, &v, heads, mask.as_ref(), 0.25)?.expect("a ROCm device");
             assert!(found.is_contiguous());
             let mut expected = Vec::new();
@@ -363,6 +369,22 @@ fn attention_of_heads() -> Result<()> {
     assert!(none(&q, &q, tracked.as_tensor(), 2)?.is_none());
     let on_cpu = q.to_device(&Device::Cpu)?;
     assert!(none(&on_cpu, &on_cpu, &on_cpu, 2)?.is_none());
+    Ok(())
+}
+
+/// Attention that hides later keys, with as many and with fewer heads of keys, beside `sdpa`: another order in memory.
+#[test]
+fn causal_attention() -> Result<()> {
+    let device = device();
+    for (dtype, d, heads) in [(DType::F32, 32, 4), (DType::F16, 64, 2), (DType::BF16, 20, 1)] {
+        let of = |heads: usize, tokens: usize| random(&[2, heads, tokens, d], dtype, &device);
+        let (q, k, v) = (of(4, 3)?, of(heads, 5)?, of(heads, 5)?);
+        for causal in [false, true] {
+            let found = fused::attention(&q, &k, &v, causal, 0.25)?;
+            equal(&found, &candle_nn::ops::sdpa(&q, &k, &v, None, causal, 0.25, 1.0)?)?;
+            assert!(found.transpose(1, 2)?.is_contiguous());
+        }
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@ const TEMPERATURE: f64 = 0.8;
 /// likeliest; Candle's own choice depends on the order in which a partial sort leaves them.
 fn samples_as_from_all(device: &Device) -> Result<()> {
     let logits = Tensor::randn(0f32, 2., TOKENS, device)?;
+    assert!(candle_nn::fused::likeliest(&logits, TEMPERATURE, None, Some(0.5))?.is_some());
     for p in [0.1, 0.5, 0.95] {
         let sampling = Sampling::TopP { p, temperature: TEMPERATURE };
         let of = |seed| LogitsProcessor::from_sampling(seed, sampling.clone());

@@ -6,8 +6,8 @@
 
 enum {
   PIECE_BYTES = 16, /* what a thread loads at once */
-  /* Shorter rows have too few pieces for the threads of a group. They are taken where each lane of a wave has one and
-   * the weights are so few that the launch is what takes time. */
+  /* Rows below ROW_BYTES have too few pieces for the threads of a group. They are taken where each lane of a wave has a
+   * piece, and the weights are so few that the launch is what takes time. */
   ROW_BYTES = 1024,
   SHORT_ROWS_BYTES = 4 << 20,
   /* Keeps the number of threads of a launch below 2^32 where blocks have the fewest rows. */

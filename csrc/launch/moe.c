@@ -298,8 +298,8 @@ typedef struct expert_range {
   const void *weights; /* of the first of them */
 } expert_range_t;
 
-/* Blocks look for runs in slots of so many positions, as many as a wave has lanes, and share the runs of a slot. Where
- * there would be few blocks, each has a position of its own. */
+/* Blocks look for runs in slots of so many positions, as many as the shortest wave has lanes, and share the runs of a
+ * slot. Where there would be few blocks, each has a position of its own. */
 enum { SLOT = 32, SLOT_BLOCKS = 4 };
 
 /* Launches the kernel of tile `choice` for some experts. */

@@ -311,7 +311,7 @@ CRK_FN void store_product(const crk_matmul_t &call, const matmul_place &place, c
 
 /* Returns whether a sum is NaN although a number may be right (near_core). Then nothing is stored. */
 template <class S, bool Across, bool Infinite, class T>
-CRK_FN bool matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
+CRK_FN bool try_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
   using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
   using right_copy = operand_copy<T, S::Columns, S::depth, S::Threads, Across>;
   const matmul_place place(call, S::Rows, S::Columns);
@@ -341,10 +341,10 @@ CRK_FN bool matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *r
 
 template <class S, bool Across, class T>
 CRK_FN void matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
-  const bool again = matmul_cores_tile<S, Across, false>(call, lhs, rhs, dst, room);
+  const bool again = try_tile<S, Across, false>(call, lhs, rhs, dst, room);
   if constexpr (loses_infinity<T>) {
     if (again) {
-      matmul_cores_tile<S, Across, true>(call, lhs, rhs, dst, room);
+      try_tile<S, Across, true>(call, lhs, rhs, dst, room);
     }
   }
 }

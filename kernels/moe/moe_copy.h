@@ -12,7 +12,7 @@ namespace crk {
 
 /* Copies `Rows` rows of x. `input(r)` returns the number in x of row r of the tile. The rows of x are `stride` numbers
  * apart, and have k of them, a multiple of 8. If Direct is true, copies go straight to the tile, and rows from `count`
- * on are zeros there. */
+ * on may be zeros there. */
 template <class T, int Rows, int Depth, int Threads, bool Direct>
 struct token_copy {
   using tile = typename square_core<T>::template tile<Rows, Depth, false>;

@@ -43,8 +43,8 @@ struct block_weights {
 
 CRK_FN routes routes_of(const crk_moe_tiles_t &call) { return {call.tokens, call.experts, call.scales}; }
 
-/* Multiplies a run's tokens with some rows of its expert's weights. Tokens beyond the run repeat its first, and their
- * results are not stored. */
+/* Multiplies a run's tokens with some rows of its expert's weights. Tokens beyond the run repeat its first or are
+ * zeros, and their results are not stored. */
 template <class S, class Weights, class T, class U>
 CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t *room) {
   using right_copy = typename Weights::template copy<S>;
@@ -119,8 +119,8 @@ CRK_FN run whole_run(const crk_moe_tiles_t &call, uint32_t at) {
 }
 
 /* dst[token][row] = scale * the sum over k of the weights times x[input][k], as U. Block (x, y, z) has `Columns` rows
- * of weights. In slots y, y + blocks_y and so on of call.slot positions, it makes the runs z, z + call.turns and so on of
- * those that begin there; a run has up to `Tokens` tokens. */
+ * of weights. Of the runs that begin in slots y, y + blocks_y and so on of call.slot positions, it makes number z,
+ * z + call.turns and so on. A run has up to `Tokens` tokens. */
 template <int Tokens, int Columns, int Threads, class Weights, class T, class U>
 CRK_FN void moe_tiles(const crk_moe_tiles_t &call) {
   using S = product_shape<T, Tokens, Columns, Threads>;

@@ -208,9 +208,9 @@ struct square_core_of<double> {
 template <class T>
 using square_core = typename square_core_of<T>::type;
 
-/* The same, but products of float may have a relative error of up to 2^-21, and loses_infinity<T> may be true: then
- * sums are NaN where an operand is infinite. Whoever finds a NaN calls near_core<T>::multiply_infinite with the operands of
- * each product instead. */
+/* near_core<T> is square_core<T>, but for float on NVIDIA GPUs it is split_core, whose products have a relative error
+ * of up to 2^-21. Its sums are NaN where an operand is infinite (loses_infinity). A caller that finds NaN repeats the
+ * products by multiply_infinite. */
 #if CRK_SPLIT_CORES
 template <class T>
 using near_core = choose<same<T, float>, split_core, square_core<T>>;

@@ -42,8 +42,8 @@ CRK_FN pack<T, V> load_pairs(const T *src) {
   }
 }
 
-/* The elements between the two packs of a thread, in a row of 2 * half elements. Single interleaved elements are a pair.
- */
+/* The elements between the two packs of a thread, in a row of 2 * half elements. Two single interleaved elements are a
+ * pair. */
 template <int V, bool Interleaved>
 CRK_FN uint64_t between_packs(uint64_t half) {
   return Interleaved && V == 1 ? 1 : half;
@@ -92,7 +92,7 @@ CRK_FN void rotate_packs(const pack<T, V> &p, const pack<T, V> &q, const pack<T,
 
 /* Operand 0 of `nd` is src and dst, operand 1 cos, operand 2 sin. A thread's heads are `head_step` elements apart. The
  * second element of a pair is the neighbour of the first (Interleaved), or `half` elements after it. All pointers and
- * strides are multiples of packs, but those of interleaved angles of half a pack. A thread issues all its loads before
+ * strides are multiples of packs. Interleaved angles are aligned to half a pack. A thread issues all its loads before
  * its stores. */
 template <int V, int H, bool Interleaved, class T>
 CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const T *cos, const T *sin, T *dst,

@@ -1,5 +1,5 @@
-//! Talks with a language model in a GGUF file: `cargo run --release --example chat -- model.gguf`. Everything comes from
-//! the file: the architecture, the tokenizer and the chat template. `--help` lists the options.
+//! Talks with a language model in a GGUF file: `cargo run --release --example chat -- model.gguf`. Everything comes
+//! from the file: the architecture, the tokenizer and the chat template. `--help` lists the options.
 //!
 //! The text goes to standard output. The progress of loading, and figures about speed, go to standard error.
 //! `CANDLE_ROCM_DEVICE=cpu:32` runs it without a GPU.

@@ -292,8 +292,8 @@ fn byte_level(metadata: &Metadata, texts: &[String]) -> Result<(tokenizers::Toke
     Ok((tokenizer, pre.bos))
 }
 
-/// A tokenizer of the kind `llama`, as SentencePiece makes them. Spaces are `▁`, and bytes without a token are `<0x0A>`.
-/// Neighbours are merged first that give the token with the highest score.
+/// A tokenizer of the kind `llama`, as SentencePiece makes them. Spaces are `▁`, and bytes without a token are
+/// `<0x0A>`. Neighbours are merged first that give the token with the highest score.
 fn scored(
     metadata: &Metadata,
     texts: &[String],

@@ -104,8 +104,8 @@ fn wrong_files_are_refused() -> Result<()> {
     assert_eq!(
         error(&path),
         format!(
-            "{shown}: the architecture mamba is not known; known are llama, qwen2, qwen3, qwen3moe, gemma3, glm4, lfm2, \
-             phi2, phi3, smollm3"
+            "{shown}: the architecture mamba is not known; known are llama, qwen2, qwen3, qwen3moe, gemma3, glm4, \
+             lfm2, phi2, phi3, smollm3"
         )
     );
     write(&path, "qwen3", &Vocabulary { template: Some("{{ raise_exception('no') }}"), ..Vocabulary::scored() })?;

@@ -25,7 +25,9 @@ extern "C" {
  * of the last two dims of each operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This
  * library's own kernels compute all other products. They also take over where the BLAS library fails, and where it
  * would have to be opened while a handle on the GPU is captured. A product with a single row or column uses them too,
- * where they are faster for its layout. Both can be captured in a graph.
+ * where they are faster for its layout, and so do large products of f32 on NVIDIA GPUs with fast TF32. Both can be
+ * captured in a graph. (On these, an f32 of 2^128 - 2^116 or more counts as infinite where a tile has a sum that is NaN
+ * or infinite, and so does a NaN whose upper 10 bits of mantissa are 0.)
  *
  * One launch (more only where a grid would exceed the device's limit) and no scratch memory; a BLAS library allocates
  * at its first product. Where outputs are few and k is long, this library's kernels take two launches and scratch
@@ -77,8 +79,8 @@ CRK_API crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dt
 /* Allows a BLAS library to round the operands of f32 products to TF32, which has 10 bits of mantissa in place of 23;
  * sums stay f32. It is off at first. The setting is of the whole process, and products that a graph has recorded keep
  * theirs. It has an effect with hipBLASLt on GPUs with such products (gfx942; gfx950 imitates them), and with cuBLAS;
- * other products stay as they are. The error of a sum is then at most 2^-9 times the sum of the products'
- * magnitudes. */
+ * NVIDIA GPUs then give all f32 products to cuBLAS. Other products stay as they are. The error of a sum is then at most
+ * 2^-9 times the sum of the products' magnitudes. */
 CRK_API void crk_matmul_allow_tf32(bool allowed);
 
 /* Whether it is allowed. */

@@ -163,7 +163,8 @@ struct split_core {
       sum[i % 4 / 2][i % 2 * 2 + i / 4] += total[i / 4][i % 4];
     }
   }
-  /* With infinities as in C. Not fast. Numbers of 2^128 - 2^115 and more count as infinite. */
+  /* With infinities as in C. Not fast. Numbers of 2^128 - 2^116 and more count as infinite, and so does a NaN whose
+   * upper bits of the mantissa are 0, which no operation makes. */
   CRK_FN static void multiply_infinite(const left &a, const right &b, float (&sum)[rows][columns]) {
     float rest[2][4] = {}, whole[2][4] = {};
     add_rest(a, b, rest);
