@@ -4,7 +4,7 @@
 //! [`attention_of_heads`], [`rms_norm_from_one`] and products of dense layers.
 use crate::Activation;
 use candle::quantized::{QMatMul, QTensor};
-use candle::{D, DType, Module, Result, Tensor};
+use candle::{D, DType, Device, Module, Result, Tensor};
 
 #[cfg(feature = "_rocm")]
 use candle::{
@@ -482,6 +482,29 @@ pub fn masked_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor
         Some(mask) => scores.broadcast_add(mask)?,
     };
     crate::ops::softmax_last_dim(&scores)?.matmul(&all(v)?)
+}
+
+/// The fewest elements of a mask that a device makes faster than the host, with its six launches.
+const LARGE_MASK: usize = 1 << 16;
+
+/// The keys that the queries do not see, as 1 in a mask (tokens, offset + tokens) of u8: keys after the query, and keys
+/// more than `window` before it. The first query has `offset` keys before it. None where the host makes the mask: for
+/// other devices, and for small masks.
+pub fn hidden_keys(tokens: usize, offset: usize, window: Option<usize>, device: &Device) -> Result<Option<Tensor>> {
+    let keys = offset + tokens;
+    if !device.is_rocm() || tokens * keys < LARGE_MASK || keys > u32::MAX as usize / 2 {
+        return Ok(None);
+    }
+    let places = |from: usize| Tensor::arange(from as u32, keys as u32, device);
+    let (place, key) = (places(offset)?.unsqueeze(1)?, places(0)?.unsqueeze(0)?);
+    let later = key.broadcast_gt(&place)?;
+    match window.filter(|window| *window < keys) {
+        Some(window) => {
+            let last = (key + window as f64)?;
+            Ok(Some(later.maximum(&last.broadcast_lt(&place)?)?))
+        }
+        None => Ok(Some(later)),
+    }
 }
 
 /// Tokens that a text may go on with, and their probabilities.

@@ -388,6 +388,24 @@ fn causal_attention() -> Result<()> {
     Ok(())
 }
 
+/// Masks of long prompts, beside those that the host makes.
+#[test]
+fn keys_that_are_hidden() -> Result<()> {
+    let device = device();
+    for (tokens, offset, window) in [(300, 0, None), (260, 57, None), (260, 57, Some(20)), (300, 0, Some(1000))] {
+        let found = fused::hidden_keys(tokens, offset, window, &device)?.expect("a ROCm device").to_vec2::<u8>()?;
+        for (i, row) in found.iter().enumerate() {
+            for (j, hidden) in row.iter().enumerate() {
+                let is_hidden = j > i + offset || window.is_some_and(|window| j + window < i + offset);
+                assert_eq!(*hidden, is_hidden as u8, "{i}, {j} of {tokens}, {offset}, {window:?}");
+            }
+        }
+    }
+    assert!(fused::hidden_keys(8, 8, None, &device)?.is_none());
+    assert!(fused::hidden_keys(300, 0, None, &Device::Cpu)?.is_none());
+    Ok(())
+}
+
 /// The tokens that top-k and top-p sampling keep, beside a sort of all probabilities on the host.
 #[test]
 fn likeliest_tokens() -> Result<()> {

@@ -27,6 +27,9 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/whisper/", 2, WHISPER_ATTENTION.0, WHISPER_ATTENTION.1).or(&[0]),
     text("src/models/bert.rs", 1, BERT_ATTENTION.0, BERT_ATTENTION.1).or(&[0]),
     text("src/models/vit.rs", 1, VIT_ATTENTION.0, VIT_ATTENTION.1).or(&[0]),
+    // Masks of long prompts.
+    text("src/utils.rs", 1, HIDING_MASK.0, HIDING_MASK.1).or(&[0]),
+    text("src/utils.rs", 1, ADDED_MASK.0, ADDED_MASK.1).or(&[0]),
     // Top-k and top-p sampling.
     text("src/generation/mod.rs", 1, LIKELIEST.0, LIKELIEST.1),
     // Rotary embeddings and the growth of caches, together.
@@ -282,6 +285,30 @@ const VIT_ATTENTION: Change = (
             return Ok(xs);
         }
         let query = self.transpose_for_scores(&query)?.contiguous()?;
+",
+);
+
+const HIDING_MASK: Change = (
+    "    let kv_len = index_pos + seq_len;\n    let mask: Vec<u8> = (0..seq_len)\n",
+    "\
+    if let Some(hidden) = candle_nn::fused::hidden_keys(seq_len, index_pos, None, device)? {
+        return Ok(hidden);
+    }
+    let kv_len = index_pos + seq_len;
+    let mask: Vec<u8> = (0..seq_len)
+",
+);
+
+const ADDED_MASK: Change = (
+    "    let minf = f32::NEG_INFINITY;\n    let mask: Vec<_> = (0..tgt)\n",
+    "\
+    if let Some(hidden) = candle_nn::fused::hidden_keys(tgt, offset, sw, device)? {
+        let number = |number: f32| Tensor::new(number, device)?.to_dtype(dtype)?.broadcast_as(hidden.shape());
+        let mask = hidden.where_cond(&number(f32::NEG_INFINITY)?, &number(0.)?)?;
+        return mask.reshape((1, 1, tgt, tgt + offset));
+    }
+    let minf = f32::NEG_INFINITY;
+    let mask: Vec<_> = (0..tgt)
 ",
 );
 
