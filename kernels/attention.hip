@@ -34,7 +34,10 @@
 #define CRK_ATTENTION_F32(width, rows, threads)        CRK_ATTENTION_LARGE(f32, float, width, rows, threads)
 #define CRK_ATTENTION_SMALL_BF16(width, rows, threads) CRK_ATTENTION_SMALL(bf16, crk::bf16, width, threads)
 #define CRK_ATTENTION_SMALL_F16(width, rows, threads)  CRK_ATTENTION_SMALL(f16, crk::f16, width, threads)
-#define CRK_ATTENTION_SMALL_F32(width, rows, threads)  CRK_ATTENTION_SMALL(f32, float, width, threads)
+/* Without the general kernels, of which one would not fit into RDNA 4's instruction cache. */
+#define CRK_ATTENTION_SMALL_F32(width, rows, threads)                                                           \
+  CRK_ATTENTION_TILES(f32, float, width, CRK_ATTENTION_SMALL_ROWS, CRK_ATTENTION_SMALL_THREADS(float, threads), \
+                      tiles64, false)
 
 CRK_ATTENTION_WIDTHS(CRK_ATTENTION_BF16)
 CRK_ATTENTION_WIDTHS(CRK_ATTENTION_F16)

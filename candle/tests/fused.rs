@@ -336,7 +336,8 @@ fn attention_of_heads() -> Result<()> {
         let (q, k, v) = (of(5, heads, d, dtype)?, of(7, heads, d, dtype)?, of(7, heads, d, dtype)?);
         let hidden = Tensor::new(&[[0f32, 0., -1e4, 0., 0., -1e4, 0.]], &device)?.broadcast_as((5, 7))?;
         // As BERT makes it; in one text all keys are hidden.
-        let least = Tensor::new(&[[0f32, 0., 0., 0., 0., f32::MIN, f32::MIN], [f32::MIN; 7]], &device)?;
+        let least = f32::MIN / 2.;
+        let least = Tensor::new(&[[0f32, 0., 0., 0., 0., least, least], [least; 7]], &device)?;
         let mut masks = vec![None, Some(hidden.to_dtype(dtype)?), Some(hidden.contiguous()?)];
         if dtype != DType::F16 {
             masks.push(Some(least.reshape((2, 1, 1, 7))?.to_dtype(dtype)?));

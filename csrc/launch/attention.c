@@ -509,7 +509,8 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   const cuda_sizes_t *cuda = problem->element_bytes == 2 ? &widths[width].cuda_half : &widths[width].cuda_float;
   uint32_t rows = is_cuda ? cuda->rows : widths[width].rows, shared_bytes = is_cuda ? cuda->bytes : 0;
   const uint64_t all_heads = problem->heads * problem->sequences, units = crk_priv_units(self);
-  const bool is_small = width < SMALL_WIDTHS && crk_priv_ceil_div(problem->queries, rows) <= units / all_heads;
+  const bool has_small = width < SMALL_WIDTHS && (problem->element_bytes == 2 || !problem->is_general);
+  const bool is_small = has_small && crk_priv_ceil_div(problem->queries, rows) <= units / all_heads;
   if (is_small) {
     rows = CRK_ATTENTION_SMALL_ROWS;
     shared_bytes = is_cuda ? cuda->small_bytes : 0;

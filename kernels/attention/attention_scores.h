@@ -11,8 +11,6 @@
 namespace crk {
 
 inline constexpr float no_score = -__builtin_huge_valf();
-/* The least number that is added to a score: times log2_of_e it is finite. */
-inline constexpr float least_added = -0x1.62e42cp127f;
 
 /* When a row's base is set, its largest weight is 2^weight_top. In f16, this keeps more of the small weights above the
  * smallest normal number: below it they lose bits, and the matrix cores of gfx90a take them for 0. */
@@ -162,9 +160,7 @@ struct attention_query {
           if constexpr (same<M, unsigned char>) {
             return value != 0 ? s : no_score;
           } else {
-            /* Models add the least number to hide keys. Where it hides all of a row, all have the same weight. */
-            const float added = static_cast<float>(value);
-            return fma(added < least_added && added != no_score ? least_added : added, log2_of_e, s);
+            return fma(static_cast<float>(value), log2_of_e, s);
           }
         },
         key);

@@ -226,12 +226,13 @@ CRK_FN void map_apart(uint64_t i, uint64_t apart, F f, D *dst, const S *...src) 
   }
 }
 
-/* Elements of a step that are neighbours in memory: 16 bytes of the widest operand. */
+/* Elements of a step that are neighbours in memory: 16 bytes of the widest operand. All of a step where that would make
+ * more than two pieces of it, which take too many registers. */
 template <int V, class D, class... S>
 CRK_FN constexpr int near_elements() {
   int widest = sizeof(D);
   ((widest = static_cast<int>(sizeof(S)) > widest ? static_cast<int>(sizeof(S)) : widest), ...);
-  return 16 / widest < V ? 16 / widest : V;
+  return 16 / widest == V / 2 ? V / 2 : V;
 }
 
 /* dst[i] = f(src[i]...) for i below numel. Single elements until dst is aligned to 16 bytes, then packs, then single

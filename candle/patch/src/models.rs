@@ -26,6 +26,8 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/stable_diffusion/attention.rs", 1, IMAGE_ATTENTION.0, IMAGE_ATTENTION.1).or(&[0]),
     text("src/models/whisper/", 2, WHISPER_ATTENTION.0, WHISPER_ATTENTION.1).or(&[0]),
     text("src/models/bert.rs", 1, BERT_ATTENTION.0, BERT_ATTENTION.1).or(&[0]),
+    // The kernels work in logarithms to base 2, where the least number would become -infinity.
+    text("src/models/bert.rs", 1, "Tensor::try_from(f32::MIN)?", "Tensor::try_from(f32::MIN / 2.)?").or(&[0]),
     text("src/models/vit.rs", 1, VIT_ATTENTION.0, VIT_ATTENTION.1).or(&[0]),
     // Masks of long prompts.
     text("src/utils.rs", 1, HIDING_MASK.0, HIDING_MASK.1).or(&[0]),
