@@ -350,7 +350,7 @@ fn attention_of_heads() -> Result<()> {
                 let of_head = |x: &Tensor| x.narrow(2, head * d, d)?.contiguous()?.to_dtype(DType::F64);
                 let scores = (of_head(&q)?.matmul(&of_head(&k)?.t()?)? * 0.25)?;
                 let scores = match &mask {
-                    Some(mask) => scores.broadcast_add(&mask.to_dtype(DType::F64)?)?,
+                    Some(mask) => scores.unsqueeze(1)?.broadcast_add(&mask.to_dtype(DType::F64)?)?.squeeze(1)?,
                     None => scores,
                 };
                 let e = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
