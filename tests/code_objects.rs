@@ -497,14 +497,13 @@ fn reads_or_writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
         }
         seen += 1;
         let has = |wanted: &[&str]| instructions.iter().any(|line| wanted.iter().any(|start| line.starts_with(start)));
+        let stores_16 = has(&["global_store_dwordx4", "global_store_b128"]);
+        let is_narrow = reads_single_bytes(name) || (name.starts_with("cast_") && stores_16);
         if !has(&["global_load_"]) {
-            if !has(&["global_store_dwordx4", "global_store_b128"]) {
+            if !stores_16 {
                 report.add(name, "reads nothing and has no 128-bit global store");
             }
-        } else if !has(&["global_load_dwordx4", "global_load_b128"])
-            && !reads_single_bytes(name)
-            && !(name.starts_with("cast_") && has(&["global_store_dwordx4", "global_store_b128"]))
-        {
+        } else if !has(&["global_load_dwordx4", "global_load_b128"]) && !is_narrow {
             report.add(name, "has no 128-bit global load");
         }
     }
