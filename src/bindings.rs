@@ -1,4 +1,4 @@
-// include/ fnv1a a3fcc851c954f7403dde27d4363ab338
+// include/ fnv1a dbeaf1f3bf6e4680454b610ee7ac8d88
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1931,8 +1931,8 @@ unsafe extern "C" {
 
  lse has the largest error of its scores, plus 2^-20, 2^-22 \* |lse| and 2^-28 \* keys. The order of a sum depends on
  the sizes and the device, and is the same in each call. NaN propagates. A hidden key may be NaN. Its weight is 0, so
- its value must be finite. A mask below -2^127 counts as -infinity. In f32 on NVIDIA GPUs, an infinite value that is seen may give NaN, and numbers of 2^128 -
- 2^116 and more may count as infinite.
+ its value must be finite. A mask below -2^127 counts as -infinity. In f32 on NVIDIA GPUs, an infinite value that is
+ seen may give NaN, and numbers of 2^128 - 2^116 and more may count as infinite.
 
  One launch, and no scratch memory. Where queries are few, or at most a quarter of the keys, the keys are shared out:
  one or two launches, and scratch memory from crk_alloc, freed before the return. It is at most 4 \* (dv + 2) bytes

@@ -17,8 +17,8 @@
   XX(256, 128, 256)              \
   XX(512, 64, 256)
 
-/* Widths that also have small kernels; in f32, only plain ones. Such a block computes CRK_ATTENTION_SMALL_ROWS queries. They serve calls that
- * would have few blocks otherwise. */
+/* Widths that also have small kernels; in f32, only plain ones. Such a block computes CRK_ATTENTION_SMALL_ROWS queries.
+ * They serve calls that would have few blocks otherwise. */
 #define CRK_ATTENTION_SMALL_WIDTHS(XX) \
   XX(64, 128, 256)                     \
   XX(96, 128, 256)                     \
