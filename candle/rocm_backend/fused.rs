@@ -535,8 +535,11 @@ pub fn likeliest(logits: &Tensor, temperature: f64, k: Option<usize>, p: Option<
     if let Some(p) = p {
         let mut sum = 0.0;
         kept = 0;
-        while kept < count && !(sum >= p) {
-            sum += sorted[kept];
+        for probability in &sorted {
+            if sum >= p {
+                break;
+            }
+            sum += probability;
             kept += 1;
         }
         if sum < p && k.is_none() && count < logits.elem_count() {
