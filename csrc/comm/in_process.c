@@ -244,7 +244,7 @@ static void reduce(const post_t *posts, size_t offset, uint32_t receiver) {
   }
 }
 
-/* Runs a collective. The posts are those of all ranks, in their order. */
+/* Runs a collective. `posts` has the post of each rank, in the order of the ranks. */
 static void run_collective(const post_t *posts) {
   const crk_comm_call_t *call = posts->call;
   const size_t bytes = bytes_of(call);

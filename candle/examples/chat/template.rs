@@ -43,7 +43,7 @@ impl Template {
         environment.set_lstrip_blocks(true);
         // Templates call Python's methods, such as `content.split(..)`.
         environment.set_unknown_method_callback(unknown_method_callback);
-        // In Python's Jinja, what is not defined has the length 0.
+        // In Python's Jinja, an undefined value has the length 0.
         environment.add_filter("length", |value: Value| value.len().unwrap_or(0));
         environment.add_function("raise_exception", |text: String| -> Result<String, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, text))
