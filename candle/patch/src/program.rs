@@ -267,7 +267,8 @@ mod tests {
         }
     }
 
-    /// A program in a folder of its own, with these lines after `[package]`.
+    /// A program in a folder of its own, with these lines after `[package]`. It is its own workspace: the folder for
+    /// temporary files may lie in another one.
     struct Program(PathBuf);
 
     impl Program {
@@ -275,8 +276,9 @@ mod tests {
             let folder = std::env::temp_dir().join(format!("candle-rocm-patch-{name}-{}", std::process::id()));
             std::fs::create_dir_all(folder.join("src")).unwrap();
             std::fs::write(folder.join("src/main.rs"), "fn main() {}\n").unwrap();
+            let workspace = if lines.contains("[workspace]") { "" } else { "[workspace]\n" };
             let package = "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n";
-            std::fs::write(folder.join("Cargo.toml"), format!("{package}{lines}")).unwrap();
+            std::fs::write(folder.join("Cargo.toml"), format!("{workspace}{package}{lines}")).unwrap();
             Program(folder)
         }
 
