@@ -1,9 +1,9 @@
-/* Copies between host and device, within a device and between devices; memset. */
+/* Copies between host and device and within a device; memset. peer.c copies between devices. */
 #include <stdlib.h>
 
 #include "core.h"
 
-static crk_status_t check_view(const char *where, const char *name, crk_const_view_t view, size_t bytes) {
+crk_status_t crk_priv_check_copy(const char *where, const char *name, crk_const_view_t view, size_t bytes) {
   CRK_REFUSE_IF(view.ptr == NULL && bytes > 0, "%s: %s.ptr is NULL", where, name);
   if (bytes > view.bytes) {
     return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu bytes do not fit in %s, which has %zu bytes", where, bytes, name,
@@ -20,13 +20,13 @@ static crk_status_t start_copy(crk_device_t self, const char *where, void *dst, 
 /* Start one copy between host and device, without waiting for it. */
 static crk_status_t copy_to_device(crk_device_t self, const char *where, crk_view_t dst, const void *src,
                                    size_t bytes) {
-  CRK_TRY(check_view(where, "dst", crk_const(dst), bytes));
+  CRK_TRY(crk_priv_check_copy(where, "dst", crk_const(dst), bytes));
   CRK_REFUSE_IF(src == NULL && bytes > 0, "%s: src is NULL", where);
   return bytes == 0 ? CRK_OK : start_copy(self, where, dst.ptr, src, bytes, CRK_COPY_TO_DEVICE);
 }
 
 static crk_status_t copy_to_host(crk_device_t self, const char *where, void *dst, crk_const_view_t src, size_t bytes) {
-  CRK_TRY(check_view(where, "src", src, bytes));
+  CRK_TRY(crk_priv_check_copy(where, "src", src, bytes));
   CRK_REFUSE_IF(dst == NULL && bytes > 0, "%s: dst is NULL", where);
   return bytes == 0 ? CRK_OK : start_copy(self, where, dst, src.ptr, bytes, CRK_COPY_TO_HOST);
 }
@@ -57,8 +57,8 @@ crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_const_view
 
 crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_const_view_t src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy");
-  CRK_TRY(check_view("crk_copy", "dst", crk_const(dst), bytes));
-  CRK_TRY(check_view("crk_copy", "src", src, bytes));
+  CRK_TRY(crk_priv_check_copy("crk_copy", "dst", crk_const(dst), bytes));
+  CRK_TRY(crk_priv_check_copy("crk_copy", "src", src, bytes));
   if (bytes == 0 || dst.ptr == src.ptr) {
     return CRK_OK;
   }
@@ -69,46 +69,9 @@ crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_const_view_t src, s
   return start_copy(self, "crk_copy", dst.ptr, src.ptr, bytes, CRK_COPY_ON_DEVICE);
 }
 
-crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device, crk_const_view_t src,
-                              size_t bytes) {
-  CRK_CHECK_HANDLE(dst_device, DEVICE, "crk_copy_between");
-  CRK_CHECK_HANDLE(src_device, DEVICE, "crk_copy_between");
-  CRK_TRY(check_view("crk_copy_between", "dst", crk_const(dst), bytes));
-  CRK_TRY(check_view("crk_copy_between", "src", src, bytes));
-  CRK_TRY(crk_priv_refuse_capture(dst_device, "crk_copy_between"));
-  CRK_TRY(crk_priv_refuse_capture(src_device, "crk_copy_between"));
-  if (bytes == 0) {
-    return CRK_OK;
-  }
-  const crk_driver_t *to = dst_device->driver, *from = src_device->driver;
-  CRK_TRY(crk_priv_stream_wait(src_device));
-  if (to == from) {
-    const crk_status_t copied = to->copy_peer(dst_device->driver_device, dst.ptr, src_device->driver_device, src.ptr,
-                                              bytes, dst_device->stream);
-    CRK_TRY(crk_priv_operation(dst_device, "crk_copy_between", copied));
-    return crk_priv_stream_wait(dst_device);
-  }
-  /* The devices belong to different runtimes, so the copy goes through host memory. */
-  void *staging = malloc(bytes);
-  if (staging == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_copy_between: no host memory for a staging buffer of %zu bytes",
-                          bytes);
-  }
-  /* Not crk_copy_to_host: errors that kernels reported stay for the next synchronisation of the source handle. */
-  crk_status_t status = copy_to_host(src_device, "crk_copy_between", staging, src, bytes);
-  if (status == CRK_OK) {
-    status = crk_priv_stream_wait(src_device);
-  }
-  if (status == CRK_OK) {
-    status = crk_copy_to_device(dst_device, dst, staging, bytes);
-  }
-  free(staging);
-  return status;
-}
-
 crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memset");
-  CRK_TRY(check_view("crk_memset", "dst", crk_const(dst), bytes));
+  CRK_TRY(crk_priv_check_copy("crk_memset", "dst", crk_const(dst), bytes));
   if (bytes == 0) {
     return CRK_OK;
   }

@@ -16,7 +16,7 @@
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
  *   communicator  crk_comm        comm/              collectives by RCCL, NCCL or threads: comm/transport.h
  *
- * Files without an object: copy.c (copies, memset), layout.c (shapes, strides, iteration spaces), dtype.c, error.c,
+ * Files without an object: copy.c (copies, memset), peer.c (several GPUs), layout.c (shapes, strides, iteration spaces), dtype.c, error.c,
  * sized.c (results that begin with struct_bytes), occupancy.c (blocks per GPU), ffi.c (Candle's static launchers),
  * number.h, sanitizer.h, modules.h (the list of modules).
  *
@@ -26,6 +26,7 @@
  * Calls go down this list and never up:
  *   ffi.c
  *   launch/, comm/
+ *   peer.c
  *   device.c, graph.c, copy.c, launch_by_name.c, memory/memory.c
  *   operation.c
  *   params.c, fault.c, tickets.c, blas/
@@ -114,6 +115,8 @@ typedef struct crk_context {
   crk_module_t *user;
   crk_function_t functions[CRK_FUNCTION_BUCKETS]; /* every function found so far, by hash */
   crk_heap_t *heap; /* of the GPU; other contexts on the same GPU use it too */
+  /* The other GPUs of the driver, one bit each by ordinal: peer.c. */
+  _Atomic(uint64_t) peers_asked, peers_reached;
   _Atomic(crk_function_t) kernels[CRK_KERNEL_SLOTS];
 } crk_context_t;
 
@@ -139,6 +142,7 @@ struct crk_device {
   crk_context_t *context;
   bool is_stream_borrowed; /* the caller's stream: not destroyed with the handle */
   crk_gate_t *gate; /* of the stream */
+  crk_event_t fence; /* for the streams that follow this one; NULL until the first. Guarded by `lock` until then */
   struct crk_device *next; /* in the list of all live handles */
   /* Held while a capture begins, and while crk_graph_destroy waits for a replay. Taken before `lock`. */
   crk_mutex_t capture_lock;
@@ -188,6 +192,13 @@ static inline crk_status_t crk_priv_operation(crk_device_t self, const char *nam
   atomic_fetch_add_explicit(&self->operations, 1, memory_order_relaxed);
   return status != CRK_OK || !self->is_synchronous ? status : crk_priv_operation_wait(self, name);
 }
+
+/* The later work of `self` waits for the present work of `other`, another handle of the same driver. The host does not
+ * wait. Fails while either is captured. */
+crk_status_t crk_priv_follow(crk_device_t self, crk_device_t other);
+
+/* Fails in the public function `where` if `bytes` bytes do not fit in the view `name`. */
+crk_status_t crk_priv_check_copy(const char *where, const char *name, crk_const_view_t view, size_t bytes);
 
 /* Returns the live handle with this stream, or NULL. Each thread remembers its last answer, which stays valid until a
  * handle is opened or closed. Only a new question takes the lock and searches the list of handles. */

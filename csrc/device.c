@@ -361,6 +361,7 @@ void crk_device_close(crk_device_t self) {
     free(capture);
   }
   self->driver->stream_synchronize(self->driver_device, self->stream);
+  crk_event_destroy(self->fence);
   crk_context_t *context = self->context;
   crk_priv_fault_deinit(self);
   crk_priv_params_deinit(self);

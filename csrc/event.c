@@ -225,8 +225,10 @@ crk_status_t crk_event_elapsed(crk_event_t start, crk_event_t end, float *millis
 crk_status_t crk_device_wait(crk_device_t self, crk_event_t event) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_wait");
   CRK_CHECK_HANDLE(event, EVENT, "crk_device_wait");
-  CRK_TRY(refuse_foreign(event, self, "crk_device_wait"));
   CRK_TRY(crk_priv_refuse_capture(self, "crk_device_wait"));
+  if (event->context->driver != self->driver) {
+    return crk_event_synchronize(event);
+  }
   crk_gate_t *gate = enter_gate_of(event);
   if (gate == NULL) {
     return CRK_OK;
@@ -234,4 +236,21 @@ crk_status_t crk_device_wait(crk_device_t self, crk_event_t event) {
   const crk_status_t status = self->driver->stream_wait(self->driver_device, self->stream, event->driver_event);
   gate_exit(gate);
   return status;
+}
+
+static crk_status_t fence_of(crk_device_t self, crk_event_t *fence) {
+  crk_priv_mutex_lock(&self->lock);
+  const crk_status_t status = self->fence != NULL ? CRK_OK : crk_priv_event_create(self, &self->fence);
+  *fence = self->fence;
+  crk_priv_mutex_unlock(&self->lock);
+  return status;
+}
+
+/* One event for each handle is enough: a wait is for the mark that the event has when the wait is given. If another
+ * thread moves the mark before, the wait is for more work than needed. */
+crk_status_t crk_priv_follow(crk_device_t self, crk_device_t other) {
+  crk_event_t fence = NULL;
+  CRK_TRY(fence_of(other, &fence));
+  CRK_TRY(crk_event_record(fence, other));
+  return crk_device_wait(self, fence);
 }

@@ -1,4 +1,4 @@
-// include/ fnv1a dbeaf1f3bf6e4680454b610ee7ac8d88
+// include/ fnv1a f27c94d934af8f2ea04034320cc567c8
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -590,6 +590,17 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
+    /** Whether kernels and copies of `self` reach the memory of the GPU of `peer` directly, over a link of the GPUs or over
+ PCIe. The first call asks the runtime for this access; it then holds for all memory of that GPU. Without it copies
+ between the two work too (crk_copy_between), through host memory. True on one device and between CPU devices, false
+ between backends. Fails with CRK_DEVICE where the runtime can grant the access and fails to.*/
+    pub fn crk_device_peer_access(
+        self_: crk_device_t,
+        peer: crk_device_t,
+        has_access: *mut bool,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
     /** The handle's stream as the driver knows it (a hipStream_t or CUstream), for code that launches by itself. It stays
  the handle's, or the caller's after crk_device_clone_on_stream.*/
     pub fn crk_device_stream(
@@ -689,7 +700,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Later work of `self` waits for the event's mark. The host does not wait.
+    /** Later work of `self` waits for the event's mark, which may be one of another device. The host does not wait, unless
+ the event belongs to another backend.*/
     pub fn crk_device_wait(self_: crk_device_t, event: crk_event_t) -> crk_status_t;
 }
 impl crk_dtype {
@@ -1405,8 +1417,10 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Copies to another device, which may be of another backend. The copy comes after the earlier work of both handles, and
- before the later work of both. The host may wait. Fails with CRK_CAPTURE while either handle is captured.*/
+    /** Copies to another device. The copy comes after the earlier work of both handles, and before the later work of both.
+ The host does not wait, unless the devices are of different backends: then the copy goes through host memory. Between
+ GPUs of one backend it is direct where crk_device_peer_access allows it. Between two handles on one device, and on
+ one handle, the ranges must not overlap. Fails with CRK_CAPTURE while either handle is captured.*/
     pub fn crk_copy_between(
         dst_device: crk_device_t,
         dst: crk_view_t,

@@ -217,7 +217,16 @@ impl Device {
         check(unsafe { sys::crk_copy(self.raw(), dst, src, src.bytes) })
     }
 
-    /// A copy of a buffer of another handle, which may be on another device.
+    /// Whether this GPU reaches the memory of the GPU of `peer` directly: `crk_device_peer_access`.
+    pub fn peer_access(&self, peer: &Device) -> Result<bool> {
+        let mut has_access = false;
+        // SAFETY: live handles; `has_access` is written on success.
+        check(unsafe { sys::crk_device_peer_access(self.raw(), peer.raw(), &mut has_access) })?;
+        Ok(has_access)
+    }
+
+    /// A copy of a buffer of another handle, which may be on another device. The host does not wait, unless the devices
+    /// are of different backends.
     pub fn copy_from(&self, src: &Buffer) -> Result<Buffer> {
         let dst = self.alloc(src.bytes())?;
         let (to, from) = (dst.raw_view(), src.raw_view());

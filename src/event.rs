@@ -2,7 +2,7 @@
 use crate::error::check;
 use crate::{Device, Result, Status, sys};
 
-/// A mark in the stream of a handle. Works with every handle on the device that it was made for.
+/// A mark in the stream of a handle on the device that it was made for. Handles on any device can wait for it.
 pub struct Event {
     raw: sys::crk_event_t,
     // Keeps the handle open: the event must be destroyed first.
@@ -23,7 +23,8 @@ impl Device {
         Ok(Event { raw, _device: self.clone() })
     }
 
-    /// Makes later work of this handle wait for the event's mark. The host does not wait.
+    /// Makes later work of this handle wait for the event's mark, which may be another device's. The host does not wait,
+    /// unless the event belongs to another backend.
     pub fn wait(&self, event: &Event) -> Result<()> {
         // SAFETY: both are live.
         check(unsafe { sys::crk_device_wait(self.raw(), event.raw) })

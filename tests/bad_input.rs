@@ -250,6 +250,12 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_operations(d, &mut 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_reports_create(d, &mut 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_wait(d, null_mut()));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_peer_access(d, bench.raw(), &mut false));
+            refuses!(
+                CRK_INVALID_ARGUMENT,
+                &format!("peer {problem}"),
+                crk_device_peer_access(bench.raw(), d, &mut false)
+            );
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_alloc(d, 16, &mut ptr));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_free(d, a.ptr));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_memory_reserve(d, 16));
@@ -606,7 +612,7 @@ fn foreign_events() {
         for other in targets().iter().filter(|other| other.name != bench.name) {
             let o = other.device.raw();
             refuses!(CRK_INVALID_ARGUMENT, "another device", crk_event_record(event, o));
-            refuses!(CRK_INVALID_ARGUMENT, "another device", crk_device_wait(o, event));
+            works!(crk_device_wait(o, event));
             works!(crk_event_create(o, &mut other_event));
             refuses!(
                 CRK_INVALID_ARGUMENT,

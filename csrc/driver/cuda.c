@@ -49,6 +49,7 @@ enum {
   CU_UNSUPPORTED_PTX_VERSION = 222,
   CU_INVALID_SOURCE = 300,
   CU_NOT_FOUND = 500,
+  CU_PEER_ACCESS_ALREADY_ENABLED = 704,
   CU_NOT_READY = 600,
   CU_STREAM_CAPTURE_FIRST = 900,
   CU_STREAM_CAPTURE_LAST = 908
@@ -106,6 +107,8 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
   REQUIRED(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))                 \
   REQUIRED(cuMemcpyPeerAsync, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,      \
                                size_t bytes, CUstream stream))                                                      \
+  REQUIRED(cuDeviceCanAccessPeer, (int *can_access, CUdevice device, CUdevice peer))                                \
+  REQUIRED(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags))                                                 \
   REQUIRED(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream))                  \
   REQUIRED(cuStreamCreate, (CUstream * stream, unsigned flags))                                                     \
   REQUIRED(cuStreamDestroy_v2, (CUstream stream))                                                                   \
@@ -496,6 +499,21 @@ static crk_status_t cuda_copy_peer(crk_driver_device_t *dst_device, void *dst, c
   return CRK_OK;
 }
 
+static crk_status_t cuda_peer_access(crk_driver_device_t *device, crk_driver_device_t *peer, bool *has_access) {
+  CRK_TRY(cuda_bind(device));
+  int can_access = 0;
+  CU_TRY(cu.cuDeviceCanAccessPeer(&can_access, device->device, peer->device),
+         "cuDeviceCanAccessPeer(device %d, peer %d)", (int)device->ordinal, (int)peer->ordinal);
+  if (can_access != 0) {
+    const CUresult result = cu.cuCtxEnablePeerAccess(peer->context, 0);
+    if (result != CU_PEER_ACCESS_ALREADY_ENABLED) {
+      CU_TRY(result, "cuCtxEnablePeerAccess(device %d, peer %d)", (int)device->ordinal, (int)peer->ordinal);
+    }
+  }
+  *has_access = can_access != 0;
+  return CRK_OK;
+}
+
 static crk_status_t cuda_memset(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,
                                 size_t bytes) {
   CRK_TRY(cuda_bind(device));
@@ -880,6 +898,7 @@ const crk_driver_t crk_priv_driver_cuda = {
     .host_free = cuda_host_free,
     .copy = cuda_copy,
     .copy_peer = cuda_copy_peer,
+    .peer_access = cuda_peer_access,
     .memset = cuda_memset,
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,

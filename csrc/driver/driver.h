@@ -55,6 +55,9 @@ typedef struct crk_driver {
   crk_status_t (*device_get)(int32_t ordinal, crk_driver_device_t **device);
   crk_status_t (*device_info)(crk_driver_device_t *device, crk_device_info_t *info);
   crk_status_t (*device_memory)(crk_driver_device_t *device, size_t *free_bytes, size_t *total_bytes);
+  /* Whether work of `device` can read and write the memory of `peer`, another device of this driver. Asks the runtime
+   * for it, which may have granted it already. False where the runtime has no such call. */
+  crk_status_t (*peer_access)(crk_driver_device_t *device, crk_driver_device_t *peer, bool *has_access);
   /* Makes the device the current one of this thread, for calls to the runtime's other libraries. */
   crk_status_t (*bind)(const crk_driver_device_t *device);
 
@@ -70,6 +73,7 @@ typedef struct crk_driver {
   /* Asynchronous on the stream. A stream that is captured records them. */
   crk_status_t (*copy)(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, const void *src,
                        size_t bytes, crk_copy_kind_t kind);
+  /* Works without peer access too: the runtime then stages the bytes in host memory. */
   crk_status_t (*copy_peer)(crk_driver_device_t *dst_device, void *dst, crk_driver_device_t *src_device,
                             const void *src, size_t bytes, crk_driver_stream_t *dst_stream);
   crk_status_t (*memset)(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,

@@ -59,6 +59,8 @@
   XX(hipGetDeviceProperties, (void *properties, int device))                                                       \
   XX(hipDeviceGetPCIBusId, (char *text, int bytes, int device))                                                    \
   XX(hipMemcpyPeerAsync, (void *dst, int dst_device, const void *src, int src_device, size_t bytes, void *stream)) \
+  XX(hipDeviceCanAccessPeer, (int *can_access, int device, int peer))                                              \
+  XX(hipDeviceEnablePeerAccess, (int peer, unsigned flags))                                                        \
   XX(hipEventElapsedTime, (float *milliseconds, void *start, void *end))                                           \
   XX(hipStreamBeginCapture, (void *stream, int mode))                                                              \
   XX(hipStreamEndCapture, (void *stream, void **graph))                                                            \
@@ -77,6 +79,7 @@ enum {
   HIP_INVALID_KERNEL_FILE = 218,
   HIP_NOT_FOUND = 500,
   HIP_NOT_READY = 600,
+  HIP_PEER_ACCESS_ALREADY_ENABLED = 704,
 
   HIP_ATTRIBUTE_MAX_BLOCK_DIM_X = 26, /* and y, z after it */
   HIP_ATTRIBUTE_MAX_GRID_DIM_X = 29, /* the same */
@@ -509,6 +512,29 @@ static crk_status_t hip_copy_peer(crk_driver_device_t *dst_device, void *dst, cr
                                           src_device->ordinal, dst_device->ordinal);
 }
 
+static crk_status_t hip_peer_access(crk_driver_device_t *device, crk_driver_device_t *peer, bool *has_access) {
+  if (hip.hipDeviceCanAccessPeer == NULL || hip.hipDeviceEnablePeerAccess == NULL) {
+    *has_access = false;
+    return CRK_OK;
+  }
+  CRK_TRY(hip_bind(device));
+  int can_access = 0;
+  int code = hip.hipDeviceCanAccessPeer(&can_access, device->ordinal, peer->ordinal);
+  if (code != HIP_SUCCESS) {
+    return hip_failed(code, "hipDeviceCanAccessPeer(device %d, peer %d)", device->ordinal, peer->ordinal);
+  }
+  if (can_access != 0) {
+    code = hip.hipDeviceEnablePeerAccess(peer->ordinal, 0);
+    if (code == HIP_PEER_ACCESS_ALREADY_ENABLED) {
+      hip_forget_error();
+    } else if (code != HIP_SUCCESS) {
+      return hip_failed(code, "hipDeviceEnablePeerAccess(device %d, peer %d)", device->ordinal, peer->ordinal);
+    }
+  }
+  *has_access = can_access != 0;
+  return CRK_OK;
+}
+
 static crk_status_t hip_memset(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,
                                size_t bytes) {
   CRK_TRY(hip_bind(device));
@@ -919,6 +945,7 @@ const crk_driver_t crk_priv_driver_hip = {
     .host_free = hip_host_free,
     .copy = hip_copy,
     .copy_peer = hip_copy_peer,
+    .peer_access = hip_peer_access,
     .memset = hip_memset,
     .stream_create = hip_stream_create,
     .stream_destroy = hip_stream_destroy,

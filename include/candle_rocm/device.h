@@ -126,6 +126,12 @@ CRK_API crk_status_t crk_device_info(crk_device_t self, crk_device_info_t *info)
 /* Free and total bytes of device memory, as the driver reports them now. Memory in this library's cache is not free. */
 CRK_API crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *total_bytes);
 
+/* Whether kernels and copies of `self` reach the memory of the GPU of `peer` directly, over a link of the GPUs or over
+ * PCIe. The first call asks the runtime for this access; it then holds for all memory of that GPU. Without it copies
+ * between the two work too (crk_copy_between), through host memory. True on one device and between CPU devices, false
+ * between backends. Fails with CRK_DEVICE where the runtime can grant the access and fails to. */
+CRK_API crk_status_t crk_device_peer_access(crk_device_t self, crk_device_t peer, bool *has_access);
+
 /* The handle's stream as the driver knows it (a hipStream_t or CUstream), for code that launches by itself. It stays
  * the handle's, or the caller's after crk_device_clone_on_stream. */
 CRK_API crk_status_t crk_device_stream(crk_device_t self, void **stream);
@@ -197,7 +203,8 @@ CRK_API crk_status_t crk_event_synchronize(crk_event_t self);
  * with CRK_NOT_READY where the work before one is not done. */
 CRK_API crk_status_t crk_event_elapsed(crk_event_t start, crk_event_t end, float *milliseconds);
 
-/* Later work of `self` waits for the event's mark. The host does not wait. */
+/* Later work of `self` waits for the event's mark, which may be one of another device. The host does not wait, unless
+ * the event belongs to another backend. */
 CRK_API crk_status_t crk_device_wait(crk_device_t self, crk_event_t event);
 
 #ifdef __cplusplus

@@ -104,8 +104,10 @@ CRK_API crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_co
 /* Copies within the device. The ranges may be the same, but must not overlap otherwise (CRK_INVALID_ARGUMENT). */
 CRK_API crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_const_view_t src, size_t bytes);
 
-/* Copies to another device, which may be of another backend. The copy comes after the earlier work of both handles, and
- * before the later work of both. The host may wait. Fails with CRK_CAPTURE while either handle is captured. */
+/* Copies to another device. The copy comes after the earlier work of both handles, and before the later work of both.
+ * The host does not wait, unless the devices are of different backends: then the copy goes through host memory. Between
+ * GPUs of one backend it is direct where crk_device_peer_access allows it. Between two handles on one device, and on
+ * one handle, the ranges must not overlap. Fails with CRK_CAPTURE while either handle is captured. */
 CRK_API crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device,
                                       crk_const_view_t src, size_t bytes);
 

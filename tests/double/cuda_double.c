@@ -133,6 +133,13 @@ CALL(cuMemcpyPeerAsync, devptr dst, void *to, devptr src, void *from, size_t byt
   }
   memcpy((void *)(size_t)dst, (void *)(size_t)src, bytes);
 DONE
+CALL(cuDeviceCanAccessPeer, int *can_access, int device, int peer)
+  *can_access = device != peer;
+DONE
+CALL(cuCtxEnablePeerAccess, void *peer, unsigned flags)
+  (void)peer;
+  return flags == 0 ? 0 : INVALID_VALUE;
+}
 CALL(cuMemsetD8Async, devptr dst, unsigned char value, size_t bytes, stream_t *stream)
   (void)stream;
   memset((void *)(size_t)dst, value, bytes);

@@ -12,6 +12,7 @@
  *   HIP_DOUBLE_MEMORY    bytes of device memory, 4 GiB by default
  *   HIP_DOUBLE_COMPUTE_UNITS  compute units per device, 12 by default
  *   GPU_ENABLE_WGP_MODE  0: counts RDNA compute units singly, not in pairs, as the real runtime does
+ *   HIP_DOUBLE_PEERS     0: the devices do not reach each other's memory
  *   HIP_DOUBLE_FAIL      calls that fail, see hip_double_fail
  *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, to time callers
  *
@@ -57,6 +58,8 @@
   XX(hipMemcpy)                             \
   XX(hipMemcpyAsync)                        \
   XX(hipMemcpyPeerAsync)                    \
+  XX(hipDeviceCanAccessPeer)                \
+  XX(hipDeviceEnablePeerAccess)             \
   XX(hipMemsetAsync)                        \
   XX(hipStreamCreateWithFlags)              \
   XX(hipStreamDestroy)                      \
@@ -143,10 +146,12 @@ static const char *const call_names[] = {
   XX(hipErrorInvalidDevice, 101)            \
   XX(hipErrorInvalidImage, 200)             \
   XX(hipErrorNoBinaryForGpu, 209)           \
+  XX(hipErrorPeerAccessUnsupported, 217)    \
   XX(hipErrorInvalidHandle, 400)            \
   XX(hipErrorIllegalState, 401)             \
   XX(hipErrorNotFound, 500)                 \
   XX(hipErrorNotReady, 600)                 \
+  XX(hipErrorPeerAccessAlreadyEnabled, 704) \
   XX(hipErrorLaunchFailure, 719)            \
   XX(hipErrorNotSupported, 801)             \
   XX(hipErrorStreamCaptureUnsupported, 900) \
@@ -1002,6 +1007,27 @@ API hipMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_devic
   REFUSE(bytes == 0, hipSuccess);
   TRY(check_copy(dst, src, bytes, COPY_ON_DEVICE));
   return leave(copy_on(stream, dst, src, bytes));
+}
+
+API hipDeviceCanAccessPeer(int *can_access, int device, int peer) {
+  ENTER(hipDeviceCanAccessPeer);
+  REFUSE(can_access == NULL, hipErrorInvalidValue);
+  REFUSE_DEVICE(device);
+  REFUSE_DEVICE(peer);
+  *can_access = device != peer && atoi(setting("HIP_DOUBLE_PEERS", "1")) != 0;
+  return leave(hipSuccess);
+}
+
+API hipDeviceEnablePeerAccess(int peer, unsigned flags) {
+  static bool enabled[64][64];
+  ENTER(hipDeviceEnablePeerAccess);
+  REFUSE_DEVICE(peer);
+  REFUSE(flags != 0, hipErrorInvalidValue);
+  REFUSE(peer == current_device || peer >= 64 || current_device >= 64, hipErrorInvalidDevice);
+  REFUSE(atoi(setting("HIP_DOUBLE_PEERS", "1")) == 0, hipErrorPeerAccessUnsupported);
+  REFUSE(enabled[current_device][peer], hipErrorPeerAccessAlreadyEnabled);
+  enabled[current_device][peer] = true;
+  return leave(hipSuccess);
 }
 
 API hipMemcpy(void *dst, const void *src, size_t bytes, int kind) {

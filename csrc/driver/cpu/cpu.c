@@ -326,6 +326,13 @@ static crk_status_t cpu_copy_peer(crk_driver_device_t *dst_device, void *dst, cr
   return copy_on(dst_stream, dst, src, bytes);
 }
 
+static crk_status_t cpu_peer_access(crk_driver_device_t *device, crk_driver_device_t *peer, bool *has_access) {
+  (void)device;
+  (void)peer;
+  *has_access = true;
+  return CRK_OK;
+}
+
 static crk_status_t cpu_memset(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,
                                size_t bytes) {
   (void)device;
@@ -713,6 +720,7 @@ const crk_driver_t crk_priv_driver_cpu = {
     .host_free = cpu_free,
     .copy = cpu_copy,
     .copy_peer = cpu_copy_peer,
+    .peer_access = cpu_peer_access,
     .memset = cpu_memset,
     .stream_create = cpu_stream_create,
     .stream_destroy = cpu_stream_destroy,
