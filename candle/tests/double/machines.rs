@@ -1,8 +1,9 @@
 //! Machines that lack something: a GPU, or kernels for their GPU. Each test has its own process, and checks that the
-//! error says what to do.
+//! error says what to do. Also a machine with two GPUs.
 use candle_core::rocm_backend::RocmDevice;
 use candle_core::rocm_backend::kernels::UNARY;
 use candle_core::{DType, Device, Result, Tensor};
+use candle_rocm_tests::double::calls;
 use candle_rocm_tests::says;
 
 #[path = "../../../tests/support/alone.rs"]
@@ -53,6 +54,25 @@ pub fn with_little_memory() -> Result<()> {
         for of in [Tensor::min_all, Tensor::max_all] {
             assert_eq!(of(&sums).and_then(|x| x.to_scalar::<f64>()).expect("a number"), 392.0);
         }
+    });
+    Ok(())
+}
+
+/// A tensor goes to another GPU and back in the streams of both: the host does not wait.
+pub fn with_two_gpus() -> Result<()> {
+    alone::alone("with_two_gpus", &[("HIP_DOUBLE_DEVICES", "2")], || {
+        let [a, b] = [0, 1].map(|ordinal| Device::new_rocm(ordinal).expect("two devices"));
+        let there_and_back = |x: &Tensor| (x + 1.0)?.to_device(&b)?.affine(2.0, 0.0)?.to_device(&a);
+        let x = Tensor::arange(0f32, 1000f32, &a).expect("a tensor");
+        there_and_back(&x).expect("a first round");
+        calls();
+        let y = there_and_back(&x).expect("a second round");
+        let made = calls();
+        let copies: usize = made.iter().filter(|(call, _)| call == "hipMemcpyPeerAsync").map(|(_, count)| count).sum();
+        assert_eq!(copies, 2, "{made:?}");
+        assert!(!made.iter().any(|(call, _)| call.contains("Synchronize")), "{made:?}");
+        let values = y.to_vec1::<f32>().expect("values");
+        assert!(values.iter().enumerate().all(|(i, value)| *value == 2.0 * (i as f32 + 1.0)), "{:?}", &values[..4]);
     });
     Ok(())
 }

@@ -12,7 +12,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // The double's counters belong to the whole process.
     arguments.test_threads = Some(1);
-    let tests: [(_, Test); 10] = [
+    let tests: [(_, Test); 11] = [
         ("each_op_is_its_launches", calls::each_op_is_its_launches),
         ("an_elementwise_chain_is_its_launches", calls::an_elementwise_chain_is_its_launches),
         ("a_decode_step_is_its_launches", calls::a_decode_step_is_its_launches),
@@ -23,6 +23,7 @@ fn main() {
         ("with_a_gpu_of_another_architecture", machines::with_a_gpu_of_another_architecture),
         ("with_a_build_that_has_no_kernels", machines::with_a_build_that_has_no_kernels),
         ("with_little_memory", machines::with_little_memory),
+        ("with_two_gpus", machines::with_two_gpus),
     ];
     let is_there = std::env::var_os("HIP_DOUBLE_ARCH").is_some();
     let trials = tests.into_iter().filter(|_| is_there);
