@@ -10,22 +10,32 @@ unsafe extern "C" {
 /// Calls in order, each with the number of times that it was made in a row.
 pub type Calls = Vec<(String, usize)>;
 
-/// The calls since the last time this was called.
-pub fn calls() -> Calls {
+/// What the double tells by its function `name`: a text with a line for each thing since the last time.
+fn told(name: &CStr) -> String {
     let path = std::env::var_os("CANDLE_ROCM_HIP_LIBRARY").expect("the double's path");
     let path = CString::new(path.into_vec()).expect("no NUL in a path");
     let mut text = vec![0u8; 1 << 16];
-    // SAFETY: the library is already open, and 2 is RTLD_NOW; the function has this type, and writes a text that ends
+    // SAFETY: the library is already open, and 2 is RTLD_NOW; the functions have this type, and write a text that ends
     // with a NUL.
     let text = unsafe {
-        let symbol = dlsym(dlopen(path.as_ptr(), 2), c"hip_double_trace".as_ptr());
+        let symbol = dlsym(dlopen(path.as_ptr(), 2), name.as_ptr());
         assert!(!symbol.is_null(), "{path:?} is not the double");
-        let trace: extern "C" fn(*mut c_char, usize) = std::mem::transmute(symbol);
-        trace(text.as_mut_ptr().cast(), text.len());
+        let tell: extern "C" fn(*mut c_char, usize) = std::mem::transmute(symbol);
+        tell(text.as_mut_ptr().cast(), text.len());
         CStr::from_ptr(text.as_ptr().cast())
     };
+    text.to_string_lossy().into_owned()
+}
+
+/// The kernels that were launched since the last time this was called, each with its number of blocks.
+pub fn launches() -> String {
+    told(c"hip_double_launches")
+}
+
+/// The calls since the last time this was called.
+pub fn calls() -> Calls {
     let mut calls = Calls::new();
-    for name in text.to_string_lossy().lines() {
+    for name in told(c"hip_double_trace").lines() {
         match calls.last_mut() {
             Some((last, count)) if last == name => *count += 1,
             _ => calls.push((name.to_owned(), 1)),

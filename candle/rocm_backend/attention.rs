@@ -144,7 +144,8 @@ impl RocmStorage {
         self.attend(layout, (k, k_l), (v, v_l), mask, causal, scale, softcap, false)
     }
 
-    /// The same without a cap, for a result of (batch, queries, heads, dv).
+    /// The same for a result of (batch, queries, heads, dv).
+    #[allow(clippy::too_many_arguments)]
     pub fn sdpa_by_tokens(
         &self,
         layout: &Layout,
@@ -153,8 +154,9 @@ impl RocmStorage {
         mask: Option<&Tensor>,
         causal: bool,
         scale: f32,
+        softcap: Option<f32>,
     ) -> Result<(Self, Shape)> {
-        self.attend(layout, k, v, mask, causal, scale, None, true)
+        self.attend(layout, k, v, mask, causal, scale, softcap, true)
     }
 
     /// `by_tokens`: the result is (batch, queries, heads, dv), else (batch, heads, queries, dv).

@@ -1,7 +1,7 @@
 //! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is
 //! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
 //! ops, but for gates (two units in the last place), [`route`], [`attention`], [`masked_attention`],
-//! [`attention_of_heads`], [`rms_norm_from_one`] and products of dense layers.
+//! [`capped_attention`], [`attention_of_heads`], [`rms_norm_once`], [`add_rms_norm_once`] and products of dense layers.
 use crate::Activation;
 use candle::quantized::{QMatMul, QTensor};
 use candle::{D, DType, Device, Module, Result, Tensor};
@@ -11,7 +11,7 @@ use candle::{
     Shape, Storage,
     op::BackpropOp,
     quantized::rocm::QRocmStorage,
-    rocm_backend::{RocmStorage, kernels, kernels::GateOp},
+    rocm_backend::{Caches, RocmStorage, kernels, kernels::GateOp},
 };
 
 /// The weights of a layer that only multiplies by them.
@@ -77,16 +77,29 @@ pub fn rope_grow(
     cache: Option<(&Tensor, &Tensor)>,
 ) -> Result<[Tensor; 3]> {
     #[cfg(feature = "_rocm")]
-    if let Some(done) = candle::rocm_backend::rope_grow([q, k, v], [cos, sin], interleaved, cache)? {
+    if let Some(done) = candle::rocm_backend::rope_grow([q, k, v], [cos, sin], interleaved, Caches::Growing(cache))? {
         return Ok(done);
     }
-    let rope = if interleaved { crate::rotary_emb::rope_i } else { crate::rotary_emb::rope };
-    let rotate = |x: &Tensor| rope(&x.contiguous()?, &cos.contiguous()?, &sin.contiguous()?);
-    let (q, k, v) = (rotate(q)?, rotate(k)?, v.contiguous()?);
+    let [q, k, v] = rotated([q, k, v], [cos, sin], interleaved)?;
     match cache {
         None => Ok([q, k, v]),
         Some((keys, values)) => Ok([q, grow(&[keys, &k], 2)?, grow(&[values, &v], 2)?]),
     }
+}
+
+fn rotated([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], interleaved: bool) -> Result<[Tensor; 3]> {
+    let rope = if interleaved { crate::rotary_emb::rope_i } else { crate::rotary_emb::rope };
+    let rotate = |x: &Tensor| rope(&x.contiguous()?, &cos.contiguous()?, &sin.contiguous()?);
+    Ok([rotate(q)?, rotate(k)?, v.contiguous()?])
+}
+
+/// [`rope_grow`] for a model with caches of another kind: the new queries, keys and values alone, all contiguous.
+pub fn rope_qkv(qkv: [&Tensor; 3], angles: [&Tensor; 2], interleaved: bool) -> Result<[Tensor; 3]> {
+    #[cfg(feature = "_rocm")]
+    if let Some(done) = candle::rocm_backend::rope_grow(qkv, angles, interleaved, Caches::Apart)? {
+        return Ok(done);
+    }
+    rotated(qkv, angles, interleaved)
 }
 
 /// The quantized weights of layers that are on the ROCm device of `x`; none if a layer has others.
@@ -201,21 +214,43 @@ fn normed_heads(x: &Tensor, norm: HeadNorm<'_>) -> Result<Tensor> {
 /// [`rope_grow`] of queries and keys whose heads are normalised first. Everything then gets the dtype of the angles,
 /// which is that of the caches.
 pub fn norm_rope_grow(
-    [q, k, v]: [&Tensor; 3],
+    qkv: [&Tensor; 3],
     norms: [HeadNorm<'_>; 2],
     angles: [&Tensor; 2],
     cache: Option<(&Tensor, &Tensor)>,
 ) -> Result<[Tensor; 3]> {
     #[cfg(feature = "_rocm")]
-    {
-        let norms = norms.map(|norm| candle::rocm_backend::HeadNorm { weight: norm.weight, eps: norm.eps });
-        if let Some(done) = candle::rocm_backend::norm_rope_grow([q, k, v], norms, angles, cache)? {
-            return Ok(done);
-        }
+    if let Some(done) = normed_and_rotated(qkv, norms, angles, Caches::Growing(cache))? {
+        return Ok(done);
     }
-    let dtype = angles[0].dtype();
-    let (q, k) = (normed_heads(q, norms[0])?.to_dtype(dtype)?, normed_heads(k, norms[1])?.to_dtype(dtype)?);
-    rope_grow([&q, &k, &v.to_dtype(dtype)?], angles, false, cache)
+    let [q, k, v] = normed(qkv, norms, angles[0].dtype())?;
+    rope_grow([&q, &k, &v], angles, false, cache)
+}
+
+/// [`norm_rope_grow`] for a model with caches of another kind: the new queries, keys and values alone, all contiguous.
+pub fn norm_rope_qkv(qkv: [&Tensor; 3], norms: [HeadNorm<'_>; 2], angles: [&Tensor; 2]) -> Result<[Tensor; 3]> {
+    #[cfg(feature = "_rocm")]
+    if let Some(done) = normed_and_rotated(qkv, norms, angles, Caches::Apart)? {
+        return Ok(done);
+    }
+    let [q, k, v] = normed(qkv, norms, angles[0].dtype())?;
+    rope_qkv([&q, &k, &v], angles, false)
+}
+
+#[cfg(feature = "_rocm")]
+fn normed_and_rotated(
+    qkv: [&Tensor; 3],
+    norms: [HeadNorm<'_>; 2],
+    angles: [&Tensor; 2],
+    caches: Caches<'_>,
+) -> Result<Option<[Tensor; 3]>> {
+    let norms = norms.map(|norm| candle::rocm_backend::HeadNorm { weight: norm.weight, eps: norm.eps });
+    candle::rocm_backend::norm_rope_grow(qkv, norms, angles, caches)
+}
+
+fn normed([q, k, v]: [&Tensor; 3], norms: [HeadNorm<'_>; 2], dtype: DType) -> Result<[Tensor; 3]> {
+    let (q, k) = (normed_heads(q, norms[0])?, normed_heads(k, norms[1])?);
+    Ok([q.to_dtype(dtype)?, k.to_dtype(dtype)?, v.to_dtype(dtype)?])
 }
 
 #[cfg(feature = "_rocm")]
@@ -334,14 +369,24 @@ pub fn rms_norm_for_products(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Te
     crate::ops::rms_norm(x, weight, eps)
 }
 
-/// The RMS norm with the factors `1 + weight`, as Gemma has it, rounded once; None on other devices than a ROCm one and
-/// for tensors that are tracked.
-pub fn rms_norm_from_one(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Option<Tensor>> {
+/// The RMS norm of models that write it as several ops, which round more often. None on other devices than a ROCm one
+/// and for tensors that are tracked.
+pub fn rms_norm_once(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Option<Tensor>> {
     #[cfg(feature = "_rocm")]
     if takes(&[x, weight]) {
-        return Ok(Some(crate::ops::rms_norm(&x.contiguous()?, &(weight + 1.0)?, eps as f32)?));
+        return Ok(Some(crate::ops::rms_norm(&x.contiguous()?, weight, eps as f32)?));
     }
     let _ = (x, weight, eps);
+    Ok(None)
+}
+
+/// `x + residual`, and [`rms_norm_once`] of that sum. None in the same cases.
+pub fn add_rms_norm_once(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f64) -> Result<Option<(Tensor, Tensor)>> {
+    #[cfg(feature = "_rocm")]
+    if takes(&[x, residual, weight]) {
+        return add_rms_norm(x, residual, weight, eps).map(Some);
+    }
+    let _ = (x, residual, weight, eps);
     Ok(None)
 }
 
@@ -395,7 +440,7 @@ pub fn has_attention(q: &Tensor) -> bool {
 pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
     if has_attention(q) {
-        return attention_by_tokens(q, k, v, None, causal, scale)?.transpose(1, 2);
+        return attention_by_tokens([q, k, v], None, causal, scale, None)?.transpose(1, 2);
     }
     crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0)
 }
@@ -403,17 +448,16 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -
 /// Attention on a ROCm device, as (batch, tokens, heads, dv).
 #[cfg(feature = "_rocm")]
 fn attention_by_tokens(
-    q: &Tensor,
-    k: &Tensor,
-    v: &Tensor,
+    [q, k, v]: [&Tensor; 3],
     mask: Option<&Tensor>,
     causal: bool,
     scale: f64,
+    cap: Option<f64>,
 ) -> Result<Tensor> {
     let ((q, q_l), (k, k_l), (v, v_l)) = (q.storage_and_layout(), k.storage_and_layout(), v.storage_and_layout());
     let of = |storage, argument| RocmStorage::of(storage, "attention", argument);
     let (k, v) = ((of(&k, "k")?, k_l), (of(&v, "v")?, v_l));
-    let (dst, shape) = of(&q, "q")?.sdpa_by_tokens(q_l, k, v, mask, causal, scale as f32)?;
+    let (dst, shape) = of(&q, "q")?.sdpa_by_tokens(q_l, k, v, mask, causal, scale as f32, cap.map(|cap| cap as f32))?;
     Ok(Tensor::from_storage(Storage::Rocm(dst), shape, BackpropOp::none(), false))
 }
 
@@ -422,7 +466,8 @@ fn attention_by_tokens(
 fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
     let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
     let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
-    let takes_mask = |mask: &Tensor| near(mask) && (mask.dtype() == q.dtype() || mask.dtype() == DType::F32);
+    let takes_mask =
+        |mask: &Tensor| near(mask) && (mask.dtype() == q.dtype() || matches!(mask.dtype(), DType::F32 | DType::U8));
     has_attention(q) && fits(k) && fits(v) && mask.is_none_or(takes_mask)
 }
 
@@ -448,7 +493,7 @@ pub fn attention_of_heads(
             let (q, k, v) = (split(q)?, split(k)?, split(v)?);
             let is_narrow = q.dtype() != DType::F32 || (q.dim(D::Minus1)? <= 256 && v.dim(D::Minus1)? <= 256);
             if is_narrow && attends(&q, &k, &v, mask) {
-                return Ok(Some(attention_by_tokens(&q, &k, &v, mask, false, scale)?.flatten_from(2)?));
+                return Ok(Some(attention_by_tokens([&q, &k, &v], mask, false, scale, None)?.flatten_from(2)?));
             }
         }
     }
@@ -468,17 +513,37 @@ fn repeated(x: &Tensor, count: usize) -> Result<Tensor> {
 }
 
 /// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
-/// The mask broadcasts to the scores. A device without [`attention`] computes the ops one after the other.
+/// The mask broadcasts to the scores; one of u8 hides keys where it is 0. A device without [`attention`] computes the ops
+/// one after the other.
 pub fn masked_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
+    capped_attention(q, [k, v], mask, scale, None)
+}
+
+/// [`masked_attention`] whose scores are `cap * tanh(scale * q * k^T / cap)` before the mask.
+pub fn capped_attention(
+    q: &Tensor,
+    [k, v]: [&Tensor; 2],
+    mask: Option<&Tensor>,
+    scale: f64,
+    cap: Option<f64>,
+) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
     if attends(q, k, v, mask) {
-        return attention_by_tokens(q, k, v, mask, false, scale)?.transpose(1, 2);
+        return attention_by_tokens([q, k, v], mask, false, scale, cap)?.transpose(1, 2);
     }
     let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
     let all = |x: &Tensor| if count == 1 { Ok(x.clone()) } else { repeated(x, count)?.contiguous() };
     let scores = (q.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;
+    let scores = match cap {
+        None => scores,
+        Some(cap) => ((scores / cap)?.tanh()? * cap)?,
+    };
     let scores = match mask {
         None => scores,
+        Some(mask) if mask.dtype() == DType::U8 => {
+            let hidden = Tensor::new(f32::NEG_INFINITY, q.device())?.to_dtype(q.dtype())?;
+            mask.broadcast_as(scores.shape())?.where_cond(&scores, &hidden.broadcast_as(scores.shape())?)?
+        }
         Some(mask) => scores.broadcast_add(mask)?,
     };
     crate::ops::softmax_last_dim(&scores)?.matmul(&all(v)?)

@@ -154,6 +154,24 @@ pub struct HeadNorm<'a> {
     pub eps: f64,
 }
 
+/// The caches of keys and values that new rows go to.
+#[derive(Debug, Clone, Copy)]
+pub enum Caches<'a> {
+    /// They grow in place. None begins them.
+    Growing(Option<(&'a Tensor, &'a Tensor)>),
+    /// The model has caches of another kind: the new keys and values are tensors of their own, and contiguous.
+    Apart,
+}
+
+impl<'a> Caches<'a> {
+    fn kept(self) -> Option<(&'a Tensor, &'a Tensor)> {
+        match self {
+            Caches::Growing(cache) => cache,
+            Caches::Apart => None,
+        }
+    }
+}
+
 const TOKENS: usize = 2;
 
 /// Whether one launch can rotate the tensors and append them. They have one device, and the dtype `dtype` but for `q`,
@@ -196,10 +214,10 @@ pub fn rope_grow(
     qkv: [&Tensor; 3],
     angles: [&Tensor; 2],
     interleaved: bool,
-    cache: Option<(&Tensor, &Tensor)>,
+    cache: Caches<'_>,
 ) -> Result<Option<[Tensor; 3]>> {
     let dtype = qkv[0].dtype();
-    if !rotates(qkv, angles, cache, dtype) {
+    if !rotates(qkv, angles, cache.kept(), dtype) {
         return Ok(None);
     }
     let kind = if interleaved { kernels::RopeKind::RopeI } else { kernels::RopeKind::Rope };
@@ -215,7 +233,7 @@ pub fn norm_rope_grow(
     qkv: [&Tensor; 3],
     norms: [HeadNorm<'_>; 2],
     angles: [&Tensor; 2],
-    cache: Option<(&Tensor, &Tensor)>,
+    cache: Caches<'_>,
 ) -> Result<Option<[Tensor; 3]>> {
     let (q, from, dtype) = (qkv[0], qkv[0].dtype(), angles[0].dtype());
     let halves = [DType::F16, DType::BF16];
@@ -246,7 +264,7 @@ pub fn norm_rope_grow(
         && whole
         && norms[0].eps == norms[1].eps
         && norms.iter().all(factors)
-        && rotates(qkv, angles, cache, dtype);
+        && rotates(qkv, angles, cache.kept(), dtype);
     if !fits {
         return Ok(None);
     }
@@ -271,14 +289,22 @@ type Strided<'a> = kernels::Strided<'a>;
 fn rotate_into(
     [q, k, v]: [&Tensor; 3],
     [cos, sin]: [&Tensor; 2],
-    cache: Option<(&Tensor, &Tensor)>,
+    cache: Caches<'_>,
     dtype: DType,
     launch: impl FnOnce(&kernels::Device, [(Strided<'_>, Strided<'_>); 3], Strided<'_>, Strided<'_>) -> Result<()>,
 ) -> Result<[Tensor; 3]> {
-    let keys = reserve(cache.map(|(keys, _)| keys), k, TOKENS, dtype)?;
-    let values = reserve(cache.map(|(_, values)| values), v, TOKENS, dtype)?;
     let count = q.dims()[TOKENS];
     let device = q.device().as_rocm_device()?;
+    let room = |cache: Option<&Tensor>, rows: &Tensor| reserve(cache, rows, TOKENS, dtype);
+    let empty = |rows: &Tensor| {
+        let storage = Storage::Rocm(device.empty(rows.shape(), dtype)?);
+        Result::Ok(Tensor::from_storage(storage, rows.shape(), BackpropOp::none(), false))
+    };
+    let (keys, values) = match cache {
+        Caches::Growing(Some((keys, values))) => (room(Some(keys), k)?, room(Some(values), v)?),
+        Caches::Growing(None) => (room(None, k)?, room(None, v)?),
+        Caches::Apart => (empty(k)?, empty(v)?),
+    };
     let rotated = device.empty(q.shape(), dtype)?;
     let q_l = Layout::contiguous(q.shape());
     {

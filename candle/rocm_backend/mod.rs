@@ -23,7 +23,7 @@ pub use attention::{AttentionOperands, SideTensor, side_tensor};
 pub(crate) use columns::{Columns, Part};
 pub use device::{DeviceId, RocmDevice};
 pub use error::{RocmError, WrapErr};
-pub use grow::{HeadNorm, grow, norm_rope_grow, rope_grow};
+pub use grow::{Caches, HeadNorm, grow, norm_rope_grow, rope_grow};
 pub use launch::{KernelArg, LaunchArgs, LaunchConfig, RocmFunc};
 pub(crate) use layout::elements;
 pub use layout::layout_of;

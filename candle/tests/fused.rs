@@ -280,8 +280,8 @@ fn rotated_caches_grow() -> Result<()> {
     Ok(())
 }
 
-/// Attention with a mask and with fewer heads of keys, beside the ops on repeated heads: batches, masks of the dtype
-/// and of f32, tensors without a kernel.
+/// Attention with a mask and with fewer heads of keys, beside the ops on repeated heads: batches, masks of the dtype,
+/// of f32 and of u8, capped scores, tensors without a kernel.
 #[test]
 fn attention_with_masks() -> Result<()> {
     let device = device();
@@ -293,13 +293,17 @@ fn attention_with_masks() -> Result<()> {
         let hidden =
             Tensor::new(&[[0f32, -1e4, 0., 0., -1e4], [0., 0., -1e4, 0., 0.], [-1e4, 0., 0., 0., 0.]], &device)?;
         let masks = [None, Some(hidden.to_dtype(dtype)?), Some(hidden.broadcast_as((2, 1, 3, 5))?.to_dtype(dtype)?)];
-        for mask in &masks {
+        for (mask, cap) in masks.iter().flat_map(|mask| [(mask, None), (mask, Some(0.5))]) {
             let all = |x: &Tensor| {
                 let parts = (0..heads).map(|h| x.narrow(1, h, 1)).collect::<Result<Vec<_>>>()?;
                 let parts: Vec<_> = parts.iter().flat_map(|part| vec![part; 4 / heads]).collect();
                 Tensor::cat(&parts, 1)?.to_dtype(DType::F64)
             };
             let scores = (q.to_dtype(DType::F64)?.matmul(&all(&k)?.t()?)? * 0.125)?;
+            let scores = match cap {
+                Some(cap) => ((scores / cap)?.tanh()? * cap)?,
+                None => scores,
+            };
             let scores = match mask {
                 Some(mask) => scores.broadcast_add(&mask.to_dtype(DType::F64)?)?,
                 None => scores,
@@ -308,16 +312,22 @@ fn attention_with_masks() -> Result<()> {
             let p = e.broadcast_div(&e.sum_keepdim(D::Minus1)?)?;
             let expected = p.matmul(&all(&v)?)?.to_dtype(dtype)?;
             let (k, v) = (fused::repeat_heads(k.clone(), 4 / heads)?, fused::repeat_heads(v.clone(), 4 / heads)?);
-            near(&fused::masked_attention(&q, &k, &v, mask.as_ref(), 0.125)?, &expected)?;
+            near(&fused::capped_attention(&q, [&k, &v], mask.as_ref(), 0.125, cap)?, &expected)?;
+            if cap.is_none() {
+                near(&fused::masked_attention(&q, &k, &v, mask.as_ref(), 0.125)?, &expected)?;
+            }
         }
         if dtype != DType::F64 {
-            let results = [hidden.to_dtype(dtype)?, hidden.clone()].map(|mask| {
+            let seen = hidden.ge(0f32)?;
+            let results = [hidden.to_dtype(dtype)?, hidden.clone(), seen].map(|mask| {
                 let (k, v) = (fused::repeat_heads(k.clone(), 4 / heads)?, fused::repeat_heads(v.clone(), 4 / heads)?);
                 fused::masked_attention(&q, &k, &v, Some(&mask), 0.125)
             });
-            let [a, b] = results;
             if d <= 512 || dtype == DType::F32 {
-                near(&a?, &b?)?;
+                let [a, b, c] = results;
+                let b = b?;
+                near(&a?, &b)?;
+                near(&c?, &b)?;
             }
         }
     }
@@ -448,20 +458,27 @@ fn likeliest_tokens() -> Result<()> {
 }
 
 #[test]
-fn norms_from_one() -> Result<()> {
+fn norms_that_round_once() -> Result<()> {
     let device = device();
     for dtype in [DType::F32, DType::BF16, DType::F16] {
         let x = random(&[2, 3, 4, 32], dtype, &device)?.transpose(1, 2)?;
         let weight = random(&[32], dtype, &device)?;
-        let normed = fused::rms_norm_from_one(&x, &weight, 1e-6)?.expect("a ROCm device");
-        let wide = x.to_dtype(DType::F64)?;
-        let scale = ((wide.sqr()?.mean_keepdim(D::Minus1)? + 1e-6)?.sqrt()?).recip()?;
-        let factors = (weight.to_dtype(DType::F64)? + 1.0)?;
-        near(&normed, &wide.broadcast_mul(&scale)?.broadcast_mul(&factors)?.to_dtype(dtype)?)?;
+        let expected = |x: &Tensor| {
+            let wide = x.to_dtype(DType::F64)?;
+            let scale = ((wide.sqr()?.mean_keepdim(D::Minus1)? + 1e-6)?.sqrt()?).recip()?;
+            wide.broadcast_mul(&scale)?.broadcast_mul(&weight.to_dtype(DType::F64)?)?.to_dtype(dtype)
+        };
+        near(&fused::rms_norm_once(&x, &weight, 1e-6)?.expect("a ROCm device"), &expected(&x)?)?;
+        let residual = random(&[2, 4, 3, 32], dtype, &device)?;
+        let (sum, normed) = fused::add_rms_norm_once(&x, &residual, &weight, 1e-6)?.expect("a ROCm device");
+        equal(&sum, &(&x + &residual)?)?;
+        near(&normed, &expected(&sum)?)?;
     }
     let var = candle_core::Var::from_tensor(&random(&[2, 8], DType::F32, &device)?)?;
     let weight = random(&[8], DType::F32, &device)?;
-    assert!(fused::rms_norm_from_one(var.as_tensor(), &weight, 1e-6)?.is_none());
+    assert!(fused::rms_norm_once(var.as_tensor(), &weight, 1e-6)?.is_none());
+    let x = random(&[2, 8], DType::F32, &device)?;
+    assert!(fused::add_rms_norm_once(&x, var.as_tensor(), &weight, 1e-6)?.is_none());
     Ok(())
 }
 
@@ -485,6 +502,7 @@ fn normed_caches_grow() -> Result<()> {
         for tokens in [5, 1, 1, 2] {
             let rows = |heads: usize| random(&[1, tokens, heads, d], from, &device)?.transpose(1, 2);
             let (q, k, v) = (rows(4)?, rows(2)?, rows(2)?);
+            let given = [q.clone(), k.clone(), v.clone()];
             let angles = [random(&[tokens, d / 2], to, &device)?, random(&[tokens, d / 2], to, &device)?];
             let angles = angles.each_ref();
             let kept = cache.as_ref().map(|(k, v)| (k, v));
@@ -495,6 +513,16 @@ fn normed_caches_grow() -> Result<()> {
             let kept = expected.as_ref().map(|(k, v)| (k, v));
             let [wanted, its_keys, its_values] = fused::rope_grow([&q, &k, &v], angles, false, kept)?;
             equal(&new_q, &wanted)?;
+            // Of the new tokens alone, for other caches.
+            let alone = [fused::norm_rope_qkv([&given[0], &given[1], &given[2]], norms, angles)?];
+            let rotated = fused::rope_qkv([&q, &k, &v], angles, false)?;
+            let first = its_keys.dims()[2] - tokens;
+            for [new_q, new_k, new_v] in alone.iter().chain([&rotated]) {
+                assert!(new_q.is_contiguous() && new_k.is_contiguous() && new_v.is_contiguous());
+                equal(new_q, &wanted)?;
+                equal(new_k, &its_keys.narrow(2, first, tokens)?)?;
+                equal(new_v, &its_values.narrow(2, first, tokens)?)?;
+            }
             equal(&keys, &its_keys)?;
             equal(&values, &its_values)?;
             (cache, expected) = (Some((keys, values)), Some((its_keys, its_values)));

@@ -7,7 +7,7 @@ use libtest_mimic::{Failed, Trial};
 use std::process::Command;
 
 /// If this variable is set, the program counts and prints, in place of its trials. The double's counters belong to the
-/// whole process.
+/// whole process. If it is "names", it prints the kernels too.
 const COUNTS: &str = "CANDLE_ROCM_ZOO_COUNTS";
 
 const BF16: Kind = Kind::Float(DType::BF16);
@@ -42,6 +42,7 @@ pub fn of_a_token(setting: &Setting, forward: &mut dyn FnMut(&Tensor, usize) -> 
     let last = part(9, 1)?;
     #[cfg(target_os = "linux")]
     {
+        candle_rocm_tests::double::launches();
         candle_rocm_tests::double::calls();
         forward(&last, 9)?;
         let calls = candle_rocm_tests::double::calls();
@@ -49,6 +50,9 @@ pub fn of_a_token(setting: &Setting, forward: &mut dyn FnMut(&Tensor, usize) -> 
             |launch: bool| calls.iter().filter(|(name, _)| (name == LAUNCH) == launch).map(|(_, count)| count).sum();
         let (launches, others): (usize, usize) = (of(true), of(false));
         print!("{launches} | {others} |");
+        if std::env::var_os(COUNTS).is_some_and(|value| value == "names") {
+            print!("\n{}", candle_rocm_tests::double::launches());
+        }
     }
     let _ = last;
     Ok(())

@@ -3,6 +3,7 @@
 //! The table in hooks.rs lists the changes to Candle's sources; rules.rs defines how each kind of change is made. The
 //! backend that is added is candle/rocm_backend.
 
+mod decoders;
 mod folder;
 mod hook;
 mod hooks;

@@ -1,6 +1,7 @@
 //! The changes to candle-transformers: its models call the functions of `candle_nn::fused`, which are one launch each
 //! on a ROCm device and the ops that they replace elsewhere. A line is for every model that is written in these words.
 
+use crate::decoders::*;
 use crate::hook::{Hook, SOME, text, twins};
 use crate::rules::Backend::Metal;
 use crate::rules::Rule::*;
@@ -21,6 +22,7 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/", SOME, KEY_HEADS_PACKED.0, KEY_HEADS_PACKED.1).when(MASKED_ATTENTION.0),
     text("src/models/", SOME, VALUE_HEADS_PACKED.0, VALUE_HEADS_PACKED.1).when(MASKED_ATTENTION.0),
     text("src/models/", SOME, MASKED_ATTENTION.0, MASKED_ATTENTION.1),
+    text("src/models/", SOME, CAPPED_ATTENTION.0, CAPPED_ATTENTION.1).when("self.attn_logit_softcapping"),
     // Attention whose heads lie side by side.
     text("src/models/stable_diffusion/attention.rs", 1, DIFFUSION_ATTENTION.0, DIFFUSION_ATTENTION.1).or(&[0]),
     text("src/models/stable_diffusion/attention.rs", 1, IMAGE_ATTENTION.0, IMAGE_ATTENTION.1).or(&[0]),
@@ -45,6 +47,22 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/quantized_qwen3.rs", 1, ROPE_ANGLES_PUB.0, ROPE_ANGLES_PUB.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QWEN3_MOE_ROPE.0, QWEN3_MOE_ROPE.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QWEN3_MOE_ROPE_END.0, QWEN3_MOE_ROPE_END.1).or(&[0]),
+    text("src/models/", SOME, ROPE_CACHE.0, ROPE_CACHE.1).when(APPLY_ROPE.0),
+    text("src/models/", SOME, ROPE_CACHE.0, ROPE_CACHE.1).when(APPLY_ROPE_PACKED.0),
+    text("src/models/", SOME, ROPE_CACHE.0, ROPE_CACHE.1).when(APPLY_ROPE_I.0),
+    text("src/models/", SOME, ROPE_CACHE.0, ROPE_CACHE.1).when(APPLY_ROPE_PART.0),
+    text("src/models/", SOME, APPLY_ROPE.0, APPLY_ROPE.1).when(ROPE_CACHE.0),
+    text("src/models/", SOME, APPLY_ROPE_PACKED.0, APPLY_ROPE_PACKED.1).when(ROPE_CACHE.0),
+    text("src/models/", SOME, APPLY_ROPE_I.0, APPLY_ROPE_I.1).when(ROPE_CACHE.0),
+    text("src/models/phi3.rs", 1, APPLY_ROPE_PART.0, APPLY_ROPE_PART.1),
+    text("src/models/quantized_phi3.rs", 1, QUANTIZED_PHI3_ROPE.0, QUANTIZED_PHI3_ROPE.1),
+    text("src/models/quantized_phi3.rs", 1, QUANTIZED_PHI3_ANGLES.0, QUANTIZED_PHI3_ANGLES.1),
+    text("src/models/quantized_qwen2.rs", 1, QUANTIZED_QWEN2_ROPE.0, QUANTIZED_QWEN2_ROPE.1),
+    text("src/models/quantized_qwen2.rs", 1, QUANTIZED_QWEN2_ANGLES.0, QUANTIZED_QWEN2_ANGLES.1),
+    text("src/models/gemma3.rs", 1, GEMMA3_ROPE.0, GEMMA3_ROPE.1),
+    text("src/models/gemma3.rs", 1, GEMMA3_ANGLES.0, GEMMA3_ANGLES.1),
+    text("src/models/quantized_gemma3.rs", 1, QUANTIZED_GEMMA3_ROPE.0, QUANTIZED_GEMMA3_ROPE.1),
+    text("src/models/quantized_gemma3.rs", 1, QUANTIZED_GEMMA3_ANGLES.0, QUANTIZED_GEMMA3_ANGLES.1),
     // Caches of keys and values grow in place.
     text("src/models/", SOME, "Tensor::cat(&[prev_k, ", "candle_nn::fused::grow(&[prev_k, "),
     text("src/models/", SOME, "Tensor::cat(&[prev_v, ", "candle_nn::fused::grow(&[prev_v, "),
@@ -84,11 +102,22 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/", SOME, GATE.0, GATE.1),
     text("src/models/", SOME, GATE_OF_X.0, GATE_OF_X.1),
     text("src/models/quantized_qwen3.rs", 1, QWEN3_GATE.0, QWEN3_GATE.1).or(&[0]),
+    text("src/models/phi3.rs", 1, PHI3_GATE.0, PHI3_GATE.1),
+    text("src/models/quantized_phi3.rs", 1, QUANTIZED_PHI3_GATE.0, QUANTIZED_PHI3_GATE.1),
+    text("src/models/quantized_gemma3.rs", 1, QUANTIZED_GEMMA3_GATE.0, QUANTIZED_GEMMA3_GATE.1),
     // Residuals and norms.
     text("src/quantized_nn.rs", 1, QUANTIZED_NORM.0, QUANTIZED_NORM.1),
     text("src/quantized_nn.rs", 1, QUANTIZED_NORM_NEW.0, QUANTIZED_NORM_NEW.1),
     text("src/models/with_tracing.rs", 1, NORM_NEW.0, NORM_NEW.1),
-    text("src/models/", SOME, GEMMA_NORM.0, GEMMA_NORM.1).when(".broadcast_mul(&(&self.weight + 1.0)?)"),
+    text("src/models/", SOME, SUM.0, SUM.1).when("Linear, RmsNorm};"),
+    text("src/models/quantized_phi3.rs", 1, QUANTIZED_PHI3_SUM.0, QUANTIZED_PHI3_SUM.1),
+    text("src/models/", SOME, GEMMA_NORM.0, GEMMA_NORM.1).when(GEMMA_FACTORS.0),
+    text("src/models/", SOME, GEMMA_FACTORS.0, GEMMA_FACTORS.1).when(GEMMA_FACTORS_USED.0),
+    text("src/models/", SOME, GEMMA_FACTORS_USED.0, GEMMA_FACTORS_USED.1).when(GEMMA_FACTORS.0),
+    text("src/models/recurrent_gemma.rs", 1, RECURRENT_GEMMA_NORM.0, RECURRENT_GEMMA_NORM.1),
+    text("src/models/", SOME, GEMMA_NORM_NEW.0, GEMMA_NORM_NEW.1).when(GEMMA_SUM.0),
+    text("src/models/", SOME, GEMMA_SUM.0, GEMMA_SUM.1).when(GEMMA_NORM.0),
+    text("src/models/quantized_gemma3.rs", 1, QUANTIZED_GEMMA3_SUM.0, QUANTIZED_GEMMA3_SUM.1),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_SUM.0, QUANTIZED_LLAMA_SUM.1).or(&[0]),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_INPUT.0, QUANTIZED_LLAMA_INPUT.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QUANTIZED_QWEN3_MOE_SUM.0, QUANTIZED_QWEN3_MOE_SUM.1).or(&[0]),
@@ -112,9 +141,6 @@ pub const TRANSFORMERS: &[Hook] = &[
         .or(&[0]),
     text("src/fused_moe.rs", 1, GGUF_GATE.0, GGUF_GATE.1).or(&[0]),
 ];
-
-/// What a source says, and what it says in the copy.
-type Change = (&'static str, &'static str);
 
 const KEY_HEADS: Change = (
     "crate::utils::repeat_kv(key_states, self.num_kv_groups)?;\n",
@@ -541,30 +567,6 @@ impl RmsNorm {
         self.inner.forward_sum(x, residual)
     }
 
-",
-);
-
-const GEMMA_NORM: Change = (
-    "\
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let x_dtype = x.dtype();
-        let internal_dtype = match x_dtype {
-            DType::F16 | DType::BF16 => DType::F32,
-            d => d,
-        };
-        let hidden_size = x.dim(D::Minus1)?;
-",
-    "\
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        if let Some(normed) = candle_nn::fused::rms_norm_from_one(x, &self.weight, self.eps)? {
-            return Ok(normed);
-        }
-        let x_dtype = x.dtype();
-        let internal_dtype = match x_dtype {
-            DType::F16 | DType::BF16 => DType::F32,
-            d => d,
-        };
-        let hidden_size = x.dim(D::Minus1)?;
 ",
 );
 

@@ -7,6 +7,7 @@
 use anyhow::{Context, Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
+use std::cmp::Reverse;
 use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -120,11 +121,15 @@ pub fn places(source: &str, rule: Rule, of: Backend) -> Result<Vec<Place>> {
     Ok(finder.places)
 }
 
-/// Applies edits to a source. Fails if two edits overlap.
+/// Applies edits to a source. An edit inside a larger one is left out. Fails if two edits overlap otherwise.
 pub fn apply(source: &str, mut edits: Vec<Edit>) -> Result<String> {
-    edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
-    let (mut text, mut done) = (String::with_capacity(source.len()), 0);
+    edits.sort_by_key(|edit| (edit.range.start, Reverse(edit.range.end)));
+    let (mut text, mut done, mut last) = (String::with_capacity(source.len()), 0, 0..0);
     for edit in edits {
+        if !edit.range.is_empty() && edit.range.end <= done && edit.range != last {
+            continue;
+        }
+        last = edit.range.clone();
         let between = source.get(done..edit.range.start).with_context(|| format!("two hooks change: {}", edit.text))?;
         text.push_str(between);
         text.push_str(&edit.text);
@@ -579,5 +584,8 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
         let edit = |range| Edit { range, text: "-".into() };
         assert_eq!(apply("abcdef", vec![edit(4..5), edit(1..3), edit(3..3)]).unwrap(), "a--d-f");
         assert!(apply("abcdef", vec![edit(1..3), edit(2..4)]).is_err());
+        assert!(apply("abcdef", vec![edit(1..3), edit(1..3)]).is_err());
+        // What a larger edit replaces is gone.
+        assert_eq!(apply("abcdef", vec![edit(2..3), edit(1..4), edit(3..4), edit(1..2)]).unwrap(), "a-ef");
     }
 }
