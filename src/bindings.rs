@@ -1,4 +1,4 @@
-// include/ fnv1a f27c94d934af8f2ea04034320cc567c8
+// include/ fnv1a 38857e3668a0606d2843e9eec09d6508
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2566,7 +2566,7 @@ unsafe extern "C" {
         dst: crk_view_t,
     ) -> crk_status_t;
 }
-/// A matrix of weights, (n, k) in any layout, and the place of its n results.
+/// A matrix of weights, (n, k) in any layout, the place of its n results, and what is added to them.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_matmul_weights {
@@ -2574,12 +2574,14 @@ pub struct crk_matmul_weights {
     pub weights: crk_const_view_t,
     /// contiguous from the beginning of the view
     pub dst: crk_view_t,
+    /// n contiguous elements, or {NULL, 0} for none
+    pub bias: crk_const_view_t,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of crk_matmul_weights",
-    ][::core::mem::size_of::<crk_matmul_weights>() - 40usize];
+    ][::core::mem::size_of::<crk_matmul_weights>() - 56usize];
     [
         "Alignment of crk_matmul_weights",
     ][::core::mem::align_of::<crk_matmul_weights>() - 8usize];
@@ -2592,6 +2594,9 @@ const _: () = {
     [
         "Offset of field: crk_matmul_weights::dst",
     ][::core::mem::offset_of!(crk_matmul_weights, dst) - 24usize];
+    [
+        "Offset of field: crk_matmul_weights::bias",
+    ][::core::mem::offset_of!(crk_matmul_weights, bias) - 40usize];
 };
 impl Default for crk_matmul_weights {
     fn default() -> Self {
@@ -2602,17 +2607,18 @@ impl Default for crk_matmul_weights {
         }
     }
 }
-/// A matrix of weights, (n, k) in any layout, and the place of its n results.
+/// A matrix of weights, (n, k) in any layout, the place of its n results, and what is added to them.
 pub type crk_matmul_weights_t = crk_matmul_weights;
 unsafe extern "C" {
-    /** dst\[i\] = the sum over l of weights\[i, l\] \* x\[l\], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row of
+    /** dst\[i\] = bias\[i\] + the sum over l of weights\[i, l\] \* x\[l\], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row of
  activations times the transposed weights of several linear layers, such as the layers of q, k and v. x is k
- contiguous elements. dtypes BF16, F16, F32 and F64. Each result is as exact as that of crk_matmul. No dst overlaps
- another dst, x or weights.
+ contiguous elements. dtypes BF16, F16, F32 and F64. Each sum is as exact as that of crk_matmul. The bias is added
+ before the sum is rounded to the dtype, or after that where there is more than one launch. No dst overlaps another
+ dst, x, weights or a bias.
 
  One launch without scratch memory, if on a GPU all weights are contiguous along k, rows have at least 1024 bytes, and
  x and all rows are aligned to 16 bytes. With waves of 32 lanes, 512 bytes are enough for weights of up to 4 MiB.
- Otherwise each matrix is multiplied by crk_matmul.
+ Otherwise each matrix is multiplied by crk_matmul, and crk_binary adds the bias.
 
  Fails as crk_matmul does; CRK_INVALID_ARGUMENT also for another `count`.*/
     pub fn crk_matmul_grouped(
@@ -2855,12 +2861,14 @@ pub struct crk_grouped_product {
     pub dst: crk_view_t,
     /// in elements, at least `rows`; unused with one column
     pub dst_stride: usize,
+    /// `rows` elements of F32, added to each column's sums; or {NULL, 0} for none
+    pub bias: crk_const_view_t,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of crk_grouped_product",
-    ][::core::mem::size_of::<crk_grouped_product>() - 48usize];
+    ][::core::mem::size_of::<crk_grouped_product>() - 64usize];
     [
         "Alignment of crk_grouped_product",
     ][::core::mem::align_of::<crk_grouped_product>() - 8usize];
@@ -2876,6 +2884,9 @@ const _: () = {
     [
         "Offset of field: crk_grouped_product::dst_stride",
     ][::core::mem::offset_of!(crk_grouped_product, dst_stride) - 40usize];
+    [
+        "Offset of field: crk_grouped_product::bias",
+    ][::core::mem::offset_of!(crk_grouped_product, bias) - 48usize];
 };
 impl Default for crk_grouped_product {
     fn default() -> Self {
@@ -2890,8 +2901,8 @@ impl Default for crk_grouped_product {
 pub type crk_grouped_product_t = crk_grouped_product;
 unsafe extern "C" {
     /** crk_mul_mat_vec_q8_1 of the same activations with `count` matrices, at most CRK_MOST_GROUPED, in one launch: those of
- queries, keys and values. All have one format and one k. The results have the bits of separate products. A dst
- overlaps no other view.*/
+ queries, keys and values. All have one format and one k. The results have the bits of separate products; a bias is
+ added in f32, before the sum is rounded to the dtype. A dst overlaps no other view.*/
     pub fn crk_mul_mat_vec_grouped(
         self_: crk_device_t,
         quant: crk_quant_t,

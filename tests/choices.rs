@@ -398,7 +398,7 @@ fn quantized() {
             (
                 "a group",
                 |on| {
-                    let products = [(40, &on.a, &on.dst)];
+                    let products = [(40, &on.a, &on.dst, None)];
                     on.device.mul_mat_vec_grouped(Quant::Q5_1, F16, 512, 1, &products, (&on.b, 16))
                 },
                 &["mul_mat_vec_q5_1_x1"],
@@ -560,7 +560,7 @@ fn multiply_weights(on: &On, k: usize, rows: &[usize]) -> Result<()> {
     let mut weights = Vec::new();
     for (i, layout) in layouts.iter().enumerate() {
         let dst = on.dst.range(4096 * i..4096 * (i + 1))?;
-        weights.push((Strided { layout, view: (&on.b).into() }, dst));
+        weights.push((Strided { layout, view: (&on.b).into() }, dst, None));
     }
     on.device.matmul_grouped(F16, k, &on.a, &weights)
 }

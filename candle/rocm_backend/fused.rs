@@ -14,12 +14,12 @@ use candle::{
     rocm_backend::{Caches, RocmStorage, kernels, kernels::GateOp},
 };
 
-/// The weights of a layer that only multiplies by them.
+/// The weights of a layer that multiplies by them, and what it adds to the products.
 pub enum Weights<'a> {
-    Quantized(&'a QTensor),
+    Quantized(&'a QTensor, Option<&'a Tensor>),
     /// (n, k), for a product with the transposed weights.
-    Dense(&'a Tensor),
-    /// The layer adds a bias, or has weights of another kind.
+    Dense(&'a Tensor, Option<&'a Tensor>),
+    /// The layer does something else, or has weights of another kind.
     Other,
 }
 
@@ -31,7 +31,7 @@ pub trait Product: Module {
 impl Product for QMatMul {
     fn weights(&self) -> Weights<'_> {
         match self {
-            QMatMul::QTensor(weights) => Weights::Quantized(weights),
+            QMatMul::QTensor(weights) => Weights::Quantized(weights, None),
             _ => Weights::Other,
         }
     }
@@ -39,7 +39,26 @@ impl Product for QMatMul {
 
 impl Product for crate::Linear {
     fn weights(&self) -> Weights<'_> {
-        if self.bias().is_some() { Weights::Other } else { Weights::Dense(self.weight()) }
+        Weights::Dense(self.weight(), self.bias())
+    }
+}
+
+/// A layer and what is added to its products.
+pub struct Biased<'a>(pub &'a dyn Product, pub &'a Tensor);
+
+impl Module for Biased<'_> {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.0.forward(x)?.broadcast_add(self.1)
+    }
+}
+
+impl Product for Biased<'_> {
+    fn weights(&self) -> Weights<'_> {
+        match self.0.weights() {
+            Weights::Quantized(weights, None) => Weights::Quantized(weights, Some(self.1)),
+            Weights::Dense(weights, None) => Weights::Dense(weights, Some(self.1)),
+            _ => Weights::Other,
+        }
     }
 }
 
@@ -102,14 +121,25 @@ pub fn rope_qkv(qkv: [&Tensor; 3], angles: [&Tensor; 2], interleaved: bool) -> R
     rotated(qkv, angles, interleaved)
 }
 
+/// Quantized weights on a ROCm device, and what is added to the products.
+#[cfg(feature = "_rocm")]
+type QuantizedOn<'a> = ((&'a QRocmStorage, &'a Shape), Option<&'a Tensor>);
+
+/// Whether the kernels add this to rows of `n` products of `x`.
+#[cfg(feature = "_rocm")]
+fn adds(bias: Option<&Tensor>, n: usize, x: &Tensor) -> bool {
+    bias.is_none_or(|bias| bias.dims() == [n] && bias.is_contiguous() && takes(&[x, bias]))
+}
+
 /// The quantized weights of layers that are on the ROCm device of `x`; none if a layer has others.
 #[cfg(feature = "_rocm")]
-fn quantized<'a, const N: usize>(
-    layers: [&'a dyn Product; N],
-    x: &Tensor,
-) -> Option<Vec<(&'a QRocmStorage, &'a Shape)>> {
+fn quantized<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Option<Vec<QuantizedOn<'a>>> {
     let on = |layer: &&'a dyn Product| match layer.weights() {
-        Weights::Quantized(weights) => Some((weights.rocm_storage().ok()?, weights.shape())),
+        Weights::Quantized(weights, bias)
+            if adds(bias, weights.shape().dims()[0], x) && (bias.is_none() || x.dtype() == DType::F32) =>
+        {
+            Some(((weights.rocm_storage().ok()?, weights.shape()), bias))
+        }
         _ => None,
     };
     if !x.device().is_rocm() || x.track_op() {
@@ -120,11 +150,19 @@ fn quantized<'a, const N: usize>(
 
 /// The weights of layers that multiply a single row: matrices of the row's length, dtype and device.
 #[cfg(feature = "_rocm")]
-fn of_a_row<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Option<Vec<&'a Tensor>> {
+fn of_a_row<'a, const N: usize>(
+    layers: [&'a dyn Product; N],
+    x: &Tensor,
+) -> Option<Vec<(&'a Tensor, Option<&'a Tensor>)>> {
     let k = x.dims().last().copied()?;
     let of = |layer: &&'a dyn Product| match layer.weights() {
-        Weights::Dense(weights) if weights.rank() == 2 && weights.dims()[1] == k && takes(&[x, weights]) => {
-            Some(weights)
+        Weights::Dense(weights, bias)
+            if weights.rank() == 2
+                && weights.dims()[1] == k
+                && takes(&[x, weights])
+                && adds(bias, weights.dims()[0], x) =>
+        {
+            Some((weights, bias))
         }
         _ => None,
     };
@@ -132,6 +170,18 @@ fn of_a_row<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Opt
         return None;
     }
     layers.iter().map(of).collect()
+}
+
+/// A tensor's storage while it is read, and its layout.
+#[cfg(feature = "_rocm")]
+type Guard<'a> = (std::sync::RwLockReadGuard<'a, Storage>, &'a candle::Layout);
+
+#[cfg(feature = "_rocm")]
+fn biases_of<'a>(guards: &'a [Option<Guard<'_>>]) -> Result<Vec<Option<kernels::View<'a>>>> {
+    let view = |(storage, layout): &'a Guard<'_>| {
+        RocmStorage::of(storage, "products", "a bias")?.contiguous(layout, "products", "a bias")
+    };
+    guards.iter().map(|guard| guard.as_ref().map(view).transpose()).collect()
 }
 
 /// A tensor like `x`, but with rows of `n` elements.
@@ -149,8 +199,11 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
     if let Some(weights) = quantized(layers, x) {
         let (storage, layout) = x.storage_and_layout();
         let x_s = RocmStorage::of(&storage, "products", "x")?;
-        if let Some(results) = QRocmStorage::products(&weights, x_s, layout)? {
-            let rows = weights.iter().map(|(_, shape)| shape.dims()[0]);
+        let guards: Vec<_> = weights.iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
+        let biases = biases_of(&guards)?;
+        let matrices: Vec<_> = weights.iter().map(|(matrix, _)| *matrix).collect();
+        if let Some(results) = QRocmStorage::products(&matrices, &biases, x_s, layout)? {
+            let rows = matrices.iter().map(|(_, shape)| shape.dims()[0]);
             let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
             return tensors.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()));
         }
@@ -158,13 +211,15 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
     #[cfg(feature = "_rocm")]
     if let (true, Some(weights)) = (N > 0 && N <= kernels::sys::CRK_MOST_GROUPED as usize, of_a_row(layers, x)) {
         let (storage, layout) = x.storage_and_layout();
-        let guards: Vec<_> = weights.iter().map(|weights| weights.storage_and_layout()).collect();
+        let guards: Vec<_> = weights.iter().map(|(weights, _)| weights.storage_and_layout()).collect();
         let operands = guards
             .iter()
             .map(|(storage, layout)| Ok((RocmStorage::of(storage, "products", "weights")?, *layout)))
             .collect::<Result<Vec<_>>>()?;
-        let results = RocmStorage::of(&storage, "products", "x")?.row_products(layout, &operands)?;
-        let rows = weights.iter().map(|weights| weights.dims()[0]);
+        let its_guards: Vec<_> = weights.iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
+        let biases = biases_of(&its_guards)?;
+        let results = RocmStorage::of(&storage, "products", "x")?.row_products(layout, &operands, &biases)?;
+        let rows = weights.iter().map(|(weights, _)| weights.dims()[0]);
         let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
         return tensors.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()));
     }
@@ -175,25 +230,25 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
 /// `activation(x * gate) * (x * up)` of a feed-forward layer. The last product of the layer takes it.
 pub fn gate_products(activation: Activation, [gate, up]: [&dyn Product; 2], x: &Tensor) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
-    if let (Some(op), Some(weights)) = (gate_op(activation), quantized([gate, up], x)) {
+    if let (Some(op), Some([(gate, None), (up, None)])) = (gate_op(activation), quantized([gate, up], x).as_deref()) {
         let (storage, layout) = x.storage_and_layout();
         let x_s = RocmStorage::of(&storage, "gate_products", "x")?;
-        if let Some(gated) = QRocmStorage::gate(op, [weights[0], weights[1]], x_s, layout)? {
-            return Ok(with_rows(gated, x, weights[0].1.dims()[0]));
+        if let Some(gated) = QRocmStorage::gate(op, [*gate, *up], x_s, layout)? {
+            return Ok(with_rows(gated, x, gate.1.dims()[0]));
         }
     }
     #[cfg(feature = "_rocm")]
-    if let (Some(op), Some(weights)) = (gate_op(activation), of_a_row([gate, up], x)) {
-        if weights[0].dims() == weights[1].dims() {
-            let ((x_s, x_l), (g, g_l)) = (x.storage_and_layout(), weights[0].storage_and_layout());
-            let (u, u_l) = weights[1].storage_and_layout();
+    if let (Some(op), Some([(gate, None), (up, None)])) = (gate_op(activation), of_a_row([gate, up], x).as_deref()) {
+        if gate.dims() == up.dims() {
+            let ((x_s, x_l), (g, g_l)) = (x.storage_and_layout(), gate.storage_and_layout());
+            let (u, u_l) = up.storage_and_layout();
             let of = |storage| RocmStorage::of(storage, "gate_products", "weights");
             let gated =
                 RocmStorage::of(&x_s, "gate_products", "x")?.row_gate(op, x_l, (of(&g)?, g_l), (of(&u)?, u_l))?;
-            return Ok(with_rows(gated, x, weights[0].dims()[0]));
+            return Ok(with_rows(gated, x, gate.dims()[0]));
         }
     }
-    let for_products = matches!(gate.weights(), Weights::Quantized(_));
+    let for_products = matches!(gate.weights(), Weights::Quantized(..));
     let [gate, up] = products([gate, up], x)?;
     gate_of(activation, &gate, &up, for_products)
 }

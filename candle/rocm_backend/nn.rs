@@ -126,9 +126,14 @@ impl RocmStorage {
         })
     }
 
-    /// The products of a row, all elements of `layout`, with weights (n, k) transposed: `crk_matmul_grouped`. There are
-    /// one to three weights, of the row's dtype.
-    pub fn row_products(&self, layout: &Layout, weights: &[(&Self, &Layout)]) -> Result<Vec<Self>> {
+    /// The products of a row, all elements of `layout`, with weights (n, k) transposed, and with their biases added:
+    /// `crk_matmul_grouped`. There are one to three weights, of the row's dtype.
+    pub fn row_products(
+        &self,
+        layout: &Layout,
+        weights: &[(&Self, &Layout)],
+        biases: &[Option<kernels::View<'_>>],
+    ) -> Result<Vec<Self>> {
         let op = "row_products";
         let (x, k) = (self.contiguous(layout, op, "x")?, elements(layout.dims()));
         let layouts = weights.iter().map(|(_, layout)| layout_of(layout)).collect::<Result<Vec<_>>>()?;
@@ -143,7 +148,10 @@ impl RocmStorage {
             .iter()
             .zip(&layouts)
             .zip(&results)
-            .map(|(((weights, _), layout), dst)| ((layout, weights.buffer()).into(), dst.buffer().into()))
+            .zip(biases)
+            .map(|((((weights, _), layout), dst), bias)| {
+                ((layout, weights.buffer()).into(), dst.buffer().into(), *bias)
+            })
             .collect();
         self.device().handle().matmul_grouped(dtype_of(self.dtype(), op)?, k, x, &products).w()?;
         Ok(results)

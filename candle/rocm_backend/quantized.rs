@@ -264,9 +264,14 @@ impl QRocmStorage {
         Ok(Some(Shared { dtype, part, kept: x.columns(part, dtype)? }))
     }
 
-    /// The products of [`Self::fwd`] with several matrices. Those of one format are a launch. None where `x` or the
-    /// weights are not what the launch takes.
-    pub fn products(weights: &[(&Self, &Shape)], x: &RocmStorage, layout: &Layout) -> Result<Option<Vec<RocmStorage>>> {
+    /// The products of [`Self::fwd`] with several matrices, and with their biases (f32) added. Those of one format are a
+    /// launch. None where `x` or the weights are not what the launch takes.
+    pub fn products(
+        weights: &[(&Self, &Shape)],
+        biases: &[Option<kernels::View<'_>>],
+        x: &RocmStorage,
+        layout: &Layout,
+    ) -> Result<Option<Vec<RocmStorage>>> {
         let Some(Shared { dtype, part, kept }) = Self::shared_columns(weights, x, layout)? else { return Ok(None) };
         let results = weights
             .iter()
@@ -280,8 +285,9 @@ impl QRocmStorage {
             let of_format: Vec<_> = weights[first..]
                 .iter()
                 .zip(&results[first..])
-                .filter(|(weights, _)| same(weights))
-                .map(|((other, shape), dst)| (shape.dims()[0], &other.buffer, dst.buffer()))
+                .zip(&biases[first..])
+                .filter(|((weights, _), _)| same(weights))
+                .map(|(((other, shape), dst), bias)| (shape.dims()[0], &other.buffer, dst.buffer(), *bias))
                 .collect();
             for group in of_format.chunks(kernels::sys::CRK_MOST_GROUPED as usize) {
                 let columns = (&*kept.blocks, part.k / 32);

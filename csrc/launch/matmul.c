@@ -188,8 +188,12 @@ static bool describe_wide(crk_device_t self, const problem_t *problem, crk_wide_
   if (call->lhs.rows != 1 || call->lhs.k_stride != 1 || call->rhs.k_stride != 1 || call->batch.numel != 1) {
     return false;
   }
-  *wide = (crk_wide_product_t){
-      .matrix = {{problem->rhs, problem->dst, call->rhs.rows, call->rhs.row_stride}}, .x = problem->lhs, .k = call->k};
+  *wide = (crk_wide_product_t){.matrix = {{.first = problem->rhs,
+                                           .dst = problem->dst,
+                                           .rows = call->rhs.rows,
+                                           .row_stride = call->rhs.row_stride}},
+                               .x = problem->lhs,
+                               .k = call->k};
   return crk_priv_wide_fits(self, wide, 1, problem->element_bytes);
 }
 

@@ -75,12 +75,13 @@ crk_status_t crk_priv_wide_multiply(crk_device_t self, crk_dtype_t dtype, crk_wi
 
 /* The names of a matrix's arguments. */
 typedef struct matrix_names {
-  const char *layout, *weights, *dst;
+  const char *layout, *weights, *dst, *bias;
 } matrix_names_t;
 
-#define MATRIX_NAMES(i) {"weights[" #i "].layout", "weights[" #i "].weights", "weights[" #i "].dst"}
+#define MATRIX_NAMES(i) \
+  {"weights[" #i "].layout", "weights[" #i "].weights", "weights[" #i "].dst", "weights[" #i "].bias"}
 static const matrix_names_t grouped_names[CRK_MOST_GROUPED] = {MATRIX_NAMES(0), MATRIX_NAMES(1), MATRIX_NAMES(2)};
-static const matrix_names_t gate_names[] = {{"gate_layout", "gate", "dst"}, {"up_layout", "up", NULL}};
+static const matrix_names_t gate_names[] = {{"gate_layout", "gate", "dst", NULL}, {"up_layout", "up", NULL, NULL}};
 
 /* A row and its matrices. `product` is filled in, apart from how blocks share the work. */
 typedef struct vec_problem {
@@ -127,6 +128,11 @@ static crk_status_t check_vec_dst(const vec_problem_t *problem, uint32_t at, crk
   for (uint32_t i = 0; i < problem->count; i++) {
     CRK_TRY(crk_priv_check_apart(problem->where, name, dst.ptr, bytes, problem->names[i].weights,
                                  problem->product.matrix[i].first, weights_bytes[i]));
+    if (problem->weights[i].bias.ptr != NULL) {
+      CRK_TRY(crk_priv_check_apart(problem->where, name, dst.ptr, bytes, problem->names[i].bias,
+                                   problem->weights[i].bias.ptr,
+                                   problem->product.matrix[i].rows * problem->element_bytes));
+    }
   }
   return CRK_OK;
 }
@@ -145,7 +151,7 @@ static crk_status_t begin_vec(crk_device_t self, vec_problem_t *problem, size_t 
   return CRK_OK;
 }
 
-/* One product by crk_matmul. */
+/* One product by crk_matmul, and its bias by crk_binary. */
 static crk_status_t multiply_alone(crk_device_t self, const vec_problem_t *problem, uint32_t i, crk_view_t dst) {
   const crk_matmul_weights_t *weights = &problem->weights[i];
   const crk_layout_t *layout = weights->layout;
@@ -156,7 +162,13 @@ static crk_status_t multiply_alone(crk_device_t self, const vec_problem_t *probl
                             .dims = {layout->dims[1], layout->dims[0]},
                             .strides = {layout->strides[1], layout->strides[0]},
                             .offset = layout->offset};
-  return crk_matmul(self, problem->dtype, &x, problem->x, &rhs, weights->weights, dst);
+  CRK_TRY(crk_matmul(self, problem->dtype, &x, problem->x, &rhs, weights->weights, dst));
+  if (weights->bias.ptr == NULL) {
+    return CRK_OK;
+  }
+  crk_layout_t row_of_n;
+  CRK_TRY(crk_layout_contiguous(layout->dims, 1, &row_of_n));
+  return crk_binary(self, CRK_BINARY_ADD, problem->dtype, &row_of_n, crk_const(dst), &row_of_n, weights->bias, dst);
 }
 
 crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, crk_const_view_t x,
@@ -175,6 +187,10 @@ crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, 
   bool is_empty = false;
   for (uint32_t i = 0; i < problem.count; i++) {
     const size_t n = problem.product.matrix[i].rows;
+    if (weights[i].bias.ptr != NULL) {
+      CRK_TRY(crk_priv_check_elements(problem.where, problem.names[i].bias, weights[i].bias, n, problem.element_bytes));
+      problem.product.matrix[i].bias = weights[i].bias.ptr;
+    }
     CRK_TRY(check_vec_dst(&problem, i, weights[i].dst, n, weights_bytes));
     for (uint32_t j = 0; j < i; j++) {
       CRK_TRY(crk_priv_check_apart(problem.where, problem.names[i].dst, weights[i].dst.ptr, n * problem.element_bytes,

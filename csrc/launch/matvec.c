@@ -86,7 +86,7 @@ void crk_priv_vec_parts_set(crk_vec_product_t *product, const crk_grouped_produc
   for (size_t i = 0; i < CRK_VEC_PARTS; i++) {
     const crk_grouped_product_t *its = &products[i < count ? i : 0];
     end += i < count ? its->rows : 0;
-    product->parts[i] = (crk_vec_part_t){its->weights.ptr, its->dst.ptr, end, its->dst_stride};
+    product->parts[i] = (crk_vec_part_t){its->weights.ptr, its->dst.ptr, end, its->dst_stride, its->bias.ptr};
   }
   product->rows = end;
 }
@@ -103,7 +103,8 @@ crk_status_t crk_priv_product_by_vectors(crk_device_t self, const crk_product_t 
   if (status == CRK_OK) {
     crk_vec_product_t call = {
         .x = q8_1, .x_stride = blocks, .dtype = product->dtype_index, .columns = (uint32_t)product->columns};
-    const crk_grouped_product_t only = {product->rows, {product->weights, 0}, {product->dst, 0}, product->rows};
+    const crk_grouped_product_t only = {
+        product->rows, {product->weights, 0}, {product->dst, 0}, product->rows, {NULL, 0}};
     crk_priv_vec_parts_set(&call, &only, 1);
     status = launch_vec_product(self, product->info, product->k, &call);
   }
@@ -119,11 +120,12 @@ static crk_status_t check_stride(const char *where, const char *name, size_t str
 
 /* The names of a matrix's arguments: those of a single one, then those of each in a group. */
 typedef struct part_names {
-  const char *weights, *dst, *dst_stride;
+  const char *weights, *dst, *dst_stride, *bias;
 } part_names_t;
 
-static const part_names_t single = {"weights", "dst", "dst_stride"};
-#define PART_NAMES(i) {"products[" #i "].weights", "products[" #i "].dst", "products[" #i "].dst_stride"}
+static const part_names_t single = {"weights", "dst", "dst_stride", NULL};
+#define PART_NAMES(i) \
+  {"products[" #i "].weights", "products[" #i "].dst", "products[" #i "].dst_stride", "products[" #i "].bias"}
 static const part_names_t grouped[CRK_MOST_GROUPED] = {PART_NAMES(0), PART_NAMES(1), PART_NAMES(2)};
 
 /* The bytes of a matrix's views, of which dst has as many as the product writes. */
@@ -143,6 +145,9 @@ static crk_status_t check_part(const char *where, const part_names_t *names, con
   CRK_TRY(crk_priv_strided_extent(where, "elements of dst", columns, part->dst_stride, part->rows, &elements));
   CRK_TRY(crk_priv_check_elements(where, names->dst, crk_const(part->dst), elements, element));
   bytes->dst = elements * element;
+  if (part->bias.ptr != NULL) {
+    CRK_TRY(crk_priv_check_elements(where, names->bias, part->bias, part->rows, sizeof(float)));
+  }
   return k == 0 ? CRK_OK
                 : crk_priv_check_weights(where, names->weights, part->weights, part->rows, k, info, &bytes->weights);
 }
@@ -157,6 +162,8 @@ static crk_status_t check_parts_apart(const char *where, const part_names_t *nam
     for (size_t j = 0; j < count; j++) {
       CRK_TRY(crk_priv_check_apart(where, names[i].dst, dst, bytes[i].dst, names[j].weights, products[j].weights.ptr,
                                    bytes[j].weights));
+      CRK_TRY(crk_priv_check_apart(where, names[i].dst, dst, bytes[i].dst, names[j].bias, products[j].bias.ptr,
+                                   products[j].bias.ptr == NULL ? 0 : products[j].rows * sizeof(float)));
       if (j < i) {
         CRK_TRY(crk_priv_check_apart(where, names[i].dst, dst, bytes[i].dst, names[j].dst, products[j].dst.ptr,
                                      bytes[j].dst));
@@ -166,10 +173,19 @@ static crk_status_t check_parts_apart(const char *where, const part_names_t *nam
   return CRK_OK;
 }
 
-static crk_status_t fill_columns(crk_device_t self, const crk_grouped_product_t *part, size_t columns, size_t element) {
+/* The sums of rows without elements. */
+static crk_status_t fill_columns(crk_device_t self, const crk_grouped_product_t *part, size_t columns,
+                                 crk_dtype_t dtype) {
+  const size_t element = crk_dtype_size(dtype);
+  crk_layout_t row;
+  CRK_TRY(crk_layout_contiguous(&part->rows, 1, &row));
   for (size_t c = 0; c < columns && part->rows != 0; c++) {
     const crk_view_t column = {(char *)part->dst.ptr + c * part->dst_stride * element, part->rows * element};
-    CRK_TRY(crk_memset(self, column, 0, column.bytes));
+    if (part->bias.ptr != NULL) {
+      CRK_TRY(crk_cast(self, CRK_DTYPE_F32, dtype, &row, part->bias, column));
+    } else {
+      CRK_TRY(crk_memset(self, column, 0, column.bytes));
+    }
   }
   return CRK_OK;
 }
@@ -204,7 +220,7 @@ static crk_status_t multiply_parts(crk_device_t self, const char *where, const p
   CRK_TRY(check_parts_apart(where, names, products, bytes, count, x.ptr, x_words * 4));
   if (k == 0) {
     for (size_t i = 0; i < count; i++) {
-      CRK_TRY(fill_columns(self, &products[i], columns, crk_dtype_size(dtype)));
+      CRK_TRY(fill_columns(self, &products[i], columns, dtype));
     }
     return CRK_OK;
   }
@@ -217,7 +233,7 @@ crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtyp
                                   crk_view_t dst, size_t dst_stride) {
   static const char where[] = "crk_mul_mat_vec_q8_1";
   CRK_CHECK_HANDLE(self, DEVICE, where);
-  const crk_grouped_product_t only = {rows, weights, dst, dst_stride};
+  const crk_grouped_product_t only = {rows, weights, dst, dst_stride, {NULL, 0}};
   return multiply_parts(self, where, &single, quant, dtype, k, columns, &only, 1, x, x_stride);
 }
 

@@ -50,8 +50,8 @@ static crk_status_t launch_gate(crk_device_t self, const gate_call_t *call) {
                                      .columns = 1,
                                      .row_blocks = (uint32_t)(call->k / call->info->elements)},
                          .gelu = call->op == CRK_GATE_GELU};
-  gate.product.parts[0] = (crk_vec_part_t){call->gate.ptr, call->dst.ptr, call->rows, call->rows};
-  gate.product.parts[1] = (crk_vec_part_t){call->up.ptr, NULL, call->rows, call->rows};
+  gate.product.parts[0] = (crk_vec_part_t){call->gate.ptr, call->dst.ptr, call->rows, call->rows, NULL};
+  gate.product.parts[1] = (crk_vec_part_t){call->up.ptr, NULL, call->rows, call->rows, NULL};
   bool in_groups;
   const uint32_t blocks = crk_priv_divide_gate(self, function, 1, call->blocks.ptr != NULL, &gate.product, &in_groups);
   gate.blocks = in_groups ? call->blocks.ptr : NULL;
@@ -79,8 +79,8 @@ static crk_status_t launch_apart(crk_device_t self, const gate_call_t *call) {
   void *scratch;
   CRK_TRY(crk_alloc(self, up_at + bytes, &scratch));
   const crk_view_t gate = {scratch, bytes}, up = {(char *)scratch + up_at, bytes};
-  const crk_grouped_product_t products[] = {{call->rows, call->gate, gate, call->rows},
-                                            {call->rows, call->up, up, call->rows}};
+  const crk_grouped_product_t products[] = {{call->rows, call->gate, gate, call->rows, {NULL, 0}},
+                                            {call->rows, call->up, up, call->rows, {NULL, 0}}};
   crk_status_t status = crk_mul_mat_vec_grouped(self, call->quant, call->dtype, call->k, call->columns, products, 2,
                                                 call->x, call->k / CRK_Q8_1_BLOCK);
   if (status == CRK_OK) {

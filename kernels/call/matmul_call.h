@@ -60,6 +60,7 @@ enum {
 typedef struct crk_wide_matrix {
   const void *first;
   void *dst; /* `rows` elements */
+  const void *bias; /* `rows` elements, or NULL */
   uint64_t rows, row_stride; /* the stride in elements */
 } crk_wide_matrix_t;
 

@@ -45,10 +45,11 @@ typedef struct crk_vec_part {
   void *dst; /* the result, aligned to its elements */
   uint64_t end; /* rows of this part and of all parts before it */
   uint64_t dst_stride; /* elements from one column of dst to the next */
+  const float *bias; /* of the part's rows, or NULL */
 } crk_vec_part_t;
 
-/* Arguments of the product of quantized weights with up to eight columns of q8_1 blocks: dst[column][row] = the sum
- * over k of weights[row][k] * x[column][k]. The rows of all parts are counted together. A part without rows has the end
+/* Arguments of the product of quantized weights with up to eight columns of q8_1 blocks: dst[column][row] =
+ * bias[row] + the sum over k of weights[row][k] * x[column][k]. The rows of all parts are counted together. A part without rows has the end
  * of the part before it. A block of threads computes `block_rows` neighbouring rows; the first `larger` blocks compute
  * one more. */
 typedef struct crk_vec_product {

@@ -149,7 +149,7 @@ struct wide_rows {
       : first(static_cast<uint64_t>(block) * call.block_rows), rows(rows_left(all, first, call.block_rows)) {}
 };
 
-/* dst[row] = the sum over k of matrix[row][k] * x[k], for each matrix of the call. */
+/* dst[row] = bias[row] + the sum over k of matrix[row][k] * x[k], for each matrix of the call. */
 template <class T>
 CRK_FN void matmul_wide(const crk_wide_product_t &call) {
   uint32_t block = block_index().x, at = 0;
@@ -162,9 +162,11 @@ CRK_FN void matmul_wide(const crk_wide_product_t &call) {
   const wide_rows mine(call, block, matrix.rows);
   const T *const from[] = {static_cast<const T *>(matrix.first) + mine.first * matrix.row_stride};
   const uint64_t strides[] = {matrix.row_stride};
-  T *const dst = static_cast<T *>(matrix.dst) + mine.first;
-  multiply_wide<T, 1>(call, from, strides, mine.rows,
-                      [&](uint32_t row, const wide<T>(&sums)[1]) { dst[row] = convert<T>(sums[0]); });
+  multiply_wide<T, 1>(call, from, strides, mine.rows, [&](uint32_t row, const wide<T>(&sums)[1]) {
+    const T *const bias = static_cast<const T *>(matrix.bias);
+    const uint64_t at = mine.first + row;
+    static_cast<T *>(matrix.dst)[at] = convert<T>(bias == nullptr ? sums[0] : sums[0] + convert<wide<T>>(bias[at]));
+  });
 }
 
 /* dst[row] = Op(the sum over k of gate[row][k] * x[k]) * (the sum over k of up[row][k] * x[k]). matrix[0] of the call

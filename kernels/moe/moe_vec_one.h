@@ -48,8 +48,8 @@ struct routed_product : routed_rows {
   CRK_FN vec_sums sums(uint64_t) const {
     const crk_moe_vec_t &again = reread(call);
     const uint32_t its = token(again);
-    return {again.product.parts[0].dst, its * again.product.rows, 0,
-            again.scales != nullptr ? again.scales[its] : 1.0f};
+    return {again.product.parts[0].dst, its * again.product.rows, 0, again.scales != nullptr ? again.scales[its] : 1.0f,
+            nullptr};
   }
 };
 

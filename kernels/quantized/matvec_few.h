@@ -299,8 +299,8 @@ CRK_FN void mul_mat_vec_few(const crk_vec_product_t &p) {
     }
     if (its_row < count && its_column < reread(p).columns) {
       const vec_sums to = of.sums(row);
-      store_as(to.dst, reread(p).dtype, to.skipped + its_column * to.stride + row + its_row,
-               lanes == 64 ? total[0] + total[F::groups - 1] : total[0]);
+      const float sum = lanes == 64 ? total[0] + total[F::groups - 1] : total[0];
+      store_as(to.dst, reread(p).dtype, to.skipped + its_column * to.stride + row + its_row, to.of(row + its_row, sum));
     }
   }
 }

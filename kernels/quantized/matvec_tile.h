@@ -228,11 +228,17 @@ struct vec_rows {
   uint64_t first, end;
 };
 
-/* Where the sums of a tile go: row r and column c of the product to dst[skipped + r + c * stride], times `scale`. */
+/* Where the sums of a tile go: row r and column c of the product to dst[skipped + r + c * stride], times `scale`, and
+ * bias[skipped + r] more unless `bias` is NULL. */
 struct vec_sums {
   void *dst;
   uint64_t skipped, stride;
   float scale;
+  const float *bias;
+  CRK_FN float of(uint64_t row, float sum) const {
+    const float scaled = scale * sum;
+    return bias == nullptr ? scaled : scaled + bias[skipped + row];
+  }
 };
 
 /* A product as the launcher passed it. */
@@ -257,7 +263,7 @@ struct whole_product {
   CRK_FN vec_sums sums(uint64_t row) const {
     const crk_vec_product_t &p = reread(product);
     const uint32_t part = part_of(p, row);
-    return {p.parts[part].dst, 0 - begin_of(p, part), p.parts[part].dst_stride, 1.0f};
+    return {p.parts[part].dst, 0 - begin_of(p, part), p.parts[part].dst_stride, 1.0f, p.parts[part].bias};
   }
 };
 
@@ -273,7 +279,7 @@ CRK_FN void store_sums(const vec_sums &to, const crk_vec_product_t &p, const flo
     uint64_t at = to.skipped + row + r;
     CRK_NO_UNROLL
     for (uint32_t c = 0; c < p.columns; c++, part += CRK_VEC_ROWS * groups, at += to.stride) {
-      store_as(to.dst, p.dtype, at, to.scale * whole_sum(part));
+      store_as(to.dst, p.dtype, at, to.of(row + r, whole_sum(part)));
     }
   }
 }

@@ -8,21 +8,22 @@ impl Device {
         launch!(self.crk_matmul(dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
     }
 
-    /// A row of `k` elements times one to three matrices of weights (n, k). Each has the place of its n results:
-    /// `crk_matmul_grouped`.
+    /// A row of `k` elements times one to three matrices of weights (n, k). Each has the place of its n results, and may
+    /// have a bias: `crk_matmul_grouped`.
     pub fn matmul_grouped<'a>(
         &self,
         dtype: DType,
         k: usize,
         x: impl Into<View<'a>>,
-        weights: &[(Strided<'_>, View<'_>)],
+        weights: &[(Strided<'_>, View<'_>, Option<View<'_>>)],
     ) -> Result<()> {
         let x = self.view(x)?;
         let mut all = [sys::crk_matmul_weights_t::default(); sys::CRK_MOST_GROUPED as usize];
-        for (to, (weights, dst)) in all.iter_mut().zip(weights) {
+        for (to, (weights, dst, bias)) in all.iter_mut().zip(weights) {
             to.layout = weights.layout;
             to.weights = self.view(weights.view)?;
             to.dst = self.view(*dst)?;
+            to.bias = self.optional(*bias)?;
         }
         // The launcher refuses a larger count.
         launch!(self.crk_matmul_grouped(dtype, k, x, all.as_ptr(), weights.len()))

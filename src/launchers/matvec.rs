@@ -67,7 +67,7 @@ impl Device {
         launch!(self.crk_gate_columns(op, dtype, columns, k, gate, up, dst, blocks))
     }
 
-    /// Up to three matrices (their rows, weights and results without gaps) times the same columns:
+    /// Up to three matrices (their rows, weights, results without gaps, and perhaps a bias) times the same columns:
     /// `crk_mul_mat_vec_grouped`.
     pub fn mul_mat_vec_grouped(
         &self,
@@ -75,14 +75,14 @@ impl Device {
         dtype: DType,
         k: usize,
         columns: usize,
-        products: &[(usize, &Buffer, &Buffer)],
+        products: &[(usize, &Buffer, &Buffer, Option<View<'_>>)],
         (x, x_stride): (&Buffer, usize),
     ) -> Result<()> {
         let products = products
             .iter()
-            .map(|(rows, weights, dst)| {
-                let (weights, dst) = (self.view(*weights)?, self.view(*dst)?);
-                Ok(sys::crk_grouped_product_t { rows: *rows, weights, dst, dst_stride: *rows })
+            .map(|(rows, weights, dst, bias)| {
+                let (weights, dst, bias) = (self.view(*weights)?, self.view(*dst)?, self.optional(*bias)?);
+                Ok(sys::crk_grouped_product_t { rows: *rows, weights, dst, dst_stride: *rows, bias })
             })
             .collect::<Result<Vec<_>>>()?;
         let (list, count, x) = (products.as_ptr(), products.len(), self.view(x)?);

@@ -172,7 +172,7 @@ fn shared_columns(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Up to three matrices in one product, beside a product for each. Some matrices have no rows.
+/// Up to three matrices in one product, beside a product for each. Some matrices have no rows, some a bias.
 fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
     let all: Vec<_> = formats().collect();
     each_case(target, "fused", name, 2 * all.len(), |rng, index| {
@@ -188,7 +188,7 @@ fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
             succeeded(sys::crk_quantize_columns(device, t.dtype, columns, k, from, to))?;
         }
         let from = q8_1.memory.view().into();
-        let (mut weights, mut pairs, mut list) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut weights, mut pairs, mut list, mut biases) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..count {
             let rows = if rng.one_in(6) { 0 } else { 1 + rng.below(90) };
             let stride = rows + rng.below(3);
@@ -202,23 +202,38 @@ fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
             let destination = |rng: &mut Rng| Operand::destination(target, rng, t, &[columns, stride]);
             let (dst, expected) = (destination(rng), destination(rng));
             // Both begin with the same bytes, because the launcher keeps the bytes between the columns.
-            let expected = Operand::new(target, rng, t, expected.shape.clone(), dst.data.clone());
-            // SAFETY: live arguments.
-            unsafe {
-                let to = expected.memory.view();
-                let q = quant(format);
-                let w = view.into();
-                let stride_x = k / 32;
-                succeeded(sys::crk_mul_mat_vec_q8_1(
-                    device, q, t.dtype, rows, k, columns, w, from, stride_x, to, stride,
-                ))?;
+            let mut expected = Operand::new(target, rng, t, expected.shape.clone(), dst.data.clone());
+            let alone = |dtype, to| {
+                let (q, w) = (quant(format), view.into());
+                // SAFETY: live arguments.
+                succeeded(unsafe {
+                    sys::crk_mul_mat_vec_q8_1(device, q, dtype, rows, k, columns, w, from, k / 32, to, stride)
+                })
+            };
+            let bias = if rng.one_in(2) { Some(activations(rng, F32, rows)) } else { None };
+            match &bias {
+                None => alone(t.dtype, expected.memory.view())?,
+                Some(bias) => {
+                    let sums = Operand::destination(target, rng, F32, &[columns, stride]);
+                    alone(F32.dtype, sums.memory.view())?;
+                    let (sums, mut data) = (sums.memory.read()?, dst.data.clone());
+                    for at in (0..columns).flat_map(|c| (0..rows).map(move |i| c * stride + i)) {
+                        let (sum, more) = (F32.get(&sums, at), F32.get(bias, at % stride));
+                        let sum = F32.float(sum) as f32 + F32.float(more) as f32;
+                        t.put(&mut data, at, t.round_bits(sum.into()));
+                    }
+                    expected = Operand::new(target, rng, t, expected.shape.clone(), data);
+                }
             }
+            let bias = bias.map(|data| Operand::new(target, rng, F32, Shape::contiguous(&[rows]), data));
             list.push(sys::crk_grouped_product_t {
                 rows,
                 weights: view.into(),
                 dst: dst.memory.view(),
                 dst_stride: stride,
+                bias: bias.as_ref().map_or(Default::default(), |bias| bias.memory.view().into()),
             });
+            biases.extend(bias);
             weights.push(buffer);
             pairs.push((dst, expected));
         }
@@ -230,6 +245,7 @@ fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
         for (i, (dst, expected)) in pairs.iter().enumerate() {
             equal(&format!("{} {i}", format.name), dst, expected)?;
         }
+        biases.iter().try_for_each(Operand::unchanged)?;
         unchanged(&[&x])
     })
 }
@@ -889,7 +905,7 @@ fn refused(target: &Target) -> Outcome {
         let products = |count, k, columns, weights: sys::crk_view_t, dst: sys::crk_view_t, x: sys::crk_view_t| {
             let one = |weights: sys::crk_view_t, dst| {
                 let weights = weights.into();
-                sys::crk_grouped_product_t { rows: 2, weights, dst, dst_stride: 2 }
+                sys::crk_grouped_product_t { rows: 2, weights, dst, dst_stride: 2, bias: Default::default() }
             };
             let list =
                 [one(part(y, 0, 512), part(s, 0, 64)), one(weights, dst), one(part(y, 512, 512), part(s, 64, 64))];
@@ -907,6 +923,15 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "products[1].dst overlaps x", invalid, products(2, 32, 1, y, x, x))?;
         try_one(where_, "products[0].dst overlaps products[1].weights", invalid, products(2, 32, 1, s, d, x))?;
         try_one(where_, "products[1].dst overlaps products[0].dst", invalid, products(2, 32, 1, y, s, x))?;
+        let biased = |k, bias: sys::crk_view_t| {
+            let (q, weights, bias) = (candle_rocm_sys::Quant::Q4_0, part(y, 0, 512).into(), bias.into());
+            let one = sys::crk_grouped_product_t { rows: 2, weights, dst: part(d, 0, 8), dst_stride: 2, bias };
+            sys::crk_mul_mat_vec_grouped(device, q, f32_, k, 1, &one, 1, x.into(), 1)
+        };
+        succeeded(biased(32, part(s, 0, 8)))?;
+        succeeded(biased(0, part(s, 0, 8)))?; // the bias alone
+        try_one(where_, "products[0].bias", small, biased(32, part(s, 0, 7)))?;
+        try_one(where_, "products[0].dst overlaps products[0].bias", invalid, biased(32, part(d, 4, 8)))?;
         let null = std::ptr::null();
         let q = candle_rocm_sys::Quant::Q4_0;
         let none = sys::crk_mul_mat_vec_grouped(device, q, f32_, 32, 1, null, 1, x.into(), 1);

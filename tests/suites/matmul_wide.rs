@@ -26,10 +26,24 @@ const GATES: [(GateOp, &str); 5] = [
 /// once in one of them and one in the other.
 const GATE_UNITS: u64 = 2;
 
-/// Weights (n, k), the row that they are multiplied with, and the place of the results.
+/// Weights (n, k), the row that they are multiplied with, the place of the results, and what is added to them.
 struct Weights {
     weights: Operand,
     dst: Operand,
+    bias: Option<Operand>,
+}
+
+/// Whether a sum with a bias is right: as [`admits`] says, or rounded before the bias is added and after it.
+fn admits_with(t: Type, filling: Filling, k: usize, got: u64, (sum, size): (f64, f64), bias: f64) -> bool {
+    let exact = t.float(t.round_bits(t.float(t.round_bits(sum)) + bias));
+    let (unit, half) = match t.name {
+        "bf16" => (2f64.powi(-23), 2f64.powi(-8)),
+        "f16" => (2f64.powi(-23), 2f64.powi(-11)),
+        "f32" => (2f64.powi(-23), 2f64.powi(-24)),
+        _ => (2f64.powi(-52), 2f64.powi(-53)),
+    };
+    let rounding = if filling == Filling::Reals { sum.abs() * half / unit / k as f64 } else { 0.0 };
+    admits(t, filling, k, got, sum + bias, size + bias.abs() + rounding) || t.float(got) == exact
 }
 
 /// A row of k numbers.
@@ -45,7 +59,7 @@ fn weights(target: &Target, rng: &mut Rng, filling: Filling, x: &Operand, n: usi
     let shape = Shape { dims: vec![n, k], strides: vec![row_stride, 1], offset };
     let data = fill(rng, t, shape.reach(), filling);
     let weights = Operand::aligned(target, t, shape, data);
-    Weights { weights, dst: Operand::destination(target, rng, t, &[n]) }
+    Weights { weights, dst: Operand::destination(target, rng, t, &[n]), bias: None }
 }
 
 impl Weights {
@@ -64,16 +78,30 @@ impl Weights {
                 size += product.abs();
             }
             let code = t.get(&got, i);
-            if !admits(t, filling, k, code, sum, size) {
+            let right = match &self.bias {
+                None => admits(t, filling, k, code, sum, size),
+                Some(bias) => {
+                    let bias = t.float(t.get(&bias.data, i));
+                    sum += bias;
+                    admits_with(t, filling, k, code, (sum - bias, size), bias)
+                }
+            };
+            if !right {
                 return Err(format!("row {i} of {n}, k {k}: {}, expected {sum}", t.show(code)));
             }
         }
         self.weights.unchanged()?;
+        self.bias.as_ref().map_or(Ok(()), Operand::unchanged)?;
         x.unchanged()
     }
 
     fn call(&self, layout: &Layout) -> sys::crk_matmul_weights_t {
-        sys::crk_matmul_weights_t { layout, weights: self.weights.memory.view().into(), dst: self.dst.memory.view() }
+        sys::crk_matmul_weights_t {
+            layout,
+            weights: self.weights.memory.view().into(),
+            dst: self.dst.memory.view(),
+            bias: self.bias.as_ref().map_or(sys::crk_const_view_t::default(), |bias| bias.memory.view().into()),
+        }
     }
 }
 
@@ -110,7 +138,7 @@ fn rows(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// One to three matrices at once. Some are empty, some do not fit the kernel.
+/// One to three matrices at once. Some are empty, some have a bias, some do not fit the kernel.
 fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "matmul_wide", name, 60, |rng, index| {
         let (k, _) = length(rng, t);
@@ -121,7 +149,13 @@ fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
                 let n = if rng.one_in(10) { 0 } else { rng.pick(ROWS) };
                 let row_stride = k + rng.pick(&[0, 0, 0, 16 / t.bytes, 48 / t.bytes, 1]);
                 let offset = rng.pick(&[0, 0, 0, 16 / t.bytes, 1]);
-                weights(target, rng, filling, &x, n, (row_stride, offset))
+                let mut one = weights(target, rng, filling, &x, n, (row_stride, offset));
+                if rng.one_in(2) {
+                    let kind = if filling == Filling::Reals { Filling::Reals } else { Filling::Integers };
+                    let data = fill(rng, t, n, kind);
+                    one.bias = Some(Operand::new(target, rng, t, Shape::contiguous(&[n]), data));
+                }
+                one
             })
             .collect();
         let layouts: Vec<Layout> = all.iter().map(|one| one.weights.layout()).collect();
@@ -325,6 +359,7 @@ fn refused(target: &Target) -> Outcome {
         layout,
         weights: weights.into(),
         dst,
+        bias: sys::crk_const_view_t::default(),
     };
     // SAFETY: the launchers refuse arguments that are not live; the views are of live buffers.
     unsafe {
@@ -357,6 +392,15 @@ fn refused(target: &Target) -> Outcome {
             invalid,
             many(f32_, 64, x, &two(d, part(d, 8, 12)), 2),
         )?;
+        let biased = |bias: sys::crk_view_t| {
+            let [mut first, second] = two(d, e);
+            first.bias = bias.into();
+            many(f32_, 64, x, &[first, second], 2)
+        };
+        succeeded(biased(part(x, 0, 12)))?;
+        try_one(where_, "weights[0].bias", small, biased(part(x, 0, 11)))?;
+        try_one(where_, "weights[0].dst overlaps weights[0].bias", invalid, biased(part(d, 0, 12)))?;
+        try_one(where_, "weights[1].dst overlaps weights[0].bias", invalid, biased(part(e, 0, 12)))?;
         let where_ = "crk_matmul_gate";
         let gate = |op, t, k, x: sys::crk_view_t, up_layout, up: sys::crk_view_t, dst| {
             sys::crk_matmul_gate(device, op, t, k, x.into(), &good, a.into(), up_layout, up.into(), dst)

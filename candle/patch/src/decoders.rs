@@ -249,6 +249,58 @@ pub const QUANTIZED_QWEN2_ROPE: Change = (
 ",
 );
 
+pub const QUANTIZED_QWEN2_QKV: Change = (
+    "\
+        let q = self.attention_wq.forward(x)?;
+        let k = self.attention_wk.forward(x)?;
+        let v = self.attention_wv.forward(x)?;
+
+        let q = q.broadcast_add(&self.attention_bq)?;
+        let k = k.broadcast_add(&self.attention_bk)?;
+        let v = v.broadcast_add(&self.attention_bv)?;
+",
+    "\
+        let [q, k, v] = [
+            candle_nn::fused::Biased(&self.attention_wq, &self.attention_bq),
+            candle_nn::fused::Biased(&self.attention_wk, &self.attention_bk),
+            candle_nn::fused::Biased(&self.attention_wv, &self.attention_bv),
+        ];
+        let [q, k, v] = candle_nn::fused::products([&q, &k, &v], x)?;
+",
+);
+
+pub const QUANTIZED_QWEN2_SUM: Change = (
+    "\
+            let x = layer_in;
+            let residual = &x;
+            let x = layer.attention_norm.forward(&x)?;
+            let attn = layer.forward_attn(&x, mask.as_ref(), index_pos)?;
+            let x = (attn + residual)?;
+
+            // MLP
+            let _enter = layer.span_mlp.enter();
+            let residual = &x;
+            let x = layer.ffn_norm.forward(&x)?;
+            let x = layer.mlp.forward(&x)?;
+            let x = (x + residual)?;
+            layer_in = x
+        }
+        let x = self.norm.forward(&layer_in)?;
+",
+    "\
+            let (residual, x) = layer.attention_norm.forward_of(layer_in)?;
+            let attn = layer.forward_attn(&x, mask.as_ref(), index_pos)?;
+            let (residual, x) = layer.ffn_norm.forward_sum(&attn, &residual)?;
+
+            // MLP
+            let _enter = layer.span_mlp.enter();
+            let x = layer.mlp.forward(&x)?;
+            layer_in = candle_nn::fused::Input { trunk: residual, branch: Some(x) }
+        }
+        let (_, x) = self.norm.forward_of(layer_in)?;
+",
+);
+
 pub const QUANTIZED_QWEN2_ANGLES: Change = (
     "\
     fn apply_rotary_emb(&self, x: &Tensor, index_pos: usize) -> Result<Tensor> {

@@ -86,6 +86,7 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/quantized_llama.rs", 1, "impl QMatMul {\n", OWN_QMATMUL_WEIGHTS),
     text("src/models/quantized_gemma3.rs", 1, "impl QMatMul {\n", OWN_QMATMUL_WEIGHTS).or(&[0]),
     text("src/quantized_nn.rs", 1, "impl Module for Linear {\n", QUANTIZED_LINEAR_WEIGHTS),
+    text("src/models/quantized_qwen2.rs", 1, QUANTIZED_QWEN2_QKV.0, QUANTIZED_QWEN2_QKV.1),
     text("src/models/", SOME, QKV.0, QKV.1),
     text("src/models/", SOME, QKV_PROJ.0, QKV_PROJ.1),
     text("src/models/", SOME, QKV_STATES.0, QKV_STATES.1),
@@ -118,6 +119,8 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/", SOME, GEMMA_NORM_NEW.0, GEMMA_NORM_NEW.1).when(GEMMA_SUM.0),
     text("src/models/", SOME, GEMMA_SUM.0, GEMMA_SUM.1).when(GEMMA_NORM.0),
     text("src/models/quantized_gemma3.rs", 1, QUANTIZED_GEMMA3_SUM.0, QUANTIZED_GEMMA3_SUM.1),
+    text("src/models/quantized_qwen2.rs", 1, QUANTIZED_QWEN2_SUM.0, QUANTIZED_QWEN2_SUM.1),
+    text("src/models/quantized_qwen2.rs", 1, QUANTIZED_LLAMA_INPUT.0, QUANTIZED_LLAMA_INPUT.1),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_SUM.0, QUANTIZED_LLAMA_SUM.1).or(&[0]),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_INPUT.0, QUANTIZED_LLAMA_INPUT.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QUANTIZED_QWEN3_MOE_SUM.0, QUANTIZED_QWEN3_MOE_SUM.1).or(&[0]),
@@ -410,9 +413,11 @@ impl QMatMul {
 const QUANTIZED_LINEAR_WEIGHTS: &str = "\
 impl candle_nn::fused::Product for Linear {
     fn weights(&self) -> candle_nn::fused::Weights<'_> {
-        match self.bias {
-            Some(_) => candle_nn::fused::Weights::Other,
-            None => self.weight.weights(),
+        match (self.weight.weights(), &self.bias) {
+            (candle_nn::fused::Weights::Quantized(weights, None), bias) => {
+                candle_nn::fused::Weights::Quantized(weights, bias.as_ref())
+            }
+            _ => candle_nn::fused::Weights::Other,
         }
     }
 }

@@ -43,21 +43,23 @@ CRK_API crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_
                                 crk_const_view_t lhs, const crk_layout_t *rhs_layout, crk_const_view_t rhs,
                                 crk_view_t dst);
 
-/* A matrix of weights, (n, k) in any layout, and the place of its n results. */
+/* A matrix of weights, (n, k) in any layout, the place of its n results, and what is added to them. */
 typedef struct crk_matmul_weights {
   const crk_layout_t *layout;
   crk_const_view_t weights;
   crk_view_t dst; /* contiguous from the beginning of the view */
+  crk_const_view_t bias; /* n contiguous elements, or {NULL, 0} for none */
 } crk_matmul_weights_t;
 
-/* dst[i] = the sum over l of weights[i, l] * x[l], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row of
+/* dst[i] = bias[i] + the sum over l of weights[i, l] * x[l], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row of
  * activations times the transposed weights of several linear layers, such as the layers of q, k and v. x is k
- * contiguous elements. dtypes BF16, F16, F32 and F64. Each result is as exact as that of crk_matmul. No dst overlaps
- * another dst, x or weights.
+ * contiguous elements. dtypes BF16, F16, F32 and F64. Each sum is as exact as that of crk_matmul. The bias is added
+ * before the sum is rounded to the dtype, or after that where there is more than one launch. No dst overlaps another
+ * dst, x, weights or a bias.
  *
  * One launch without scratch memory, if on a GPU all weights are contiguous along k, rows have at least 1024 bytes, and
  * x and all rows are aligned to 16 bytes. With waves of 32 lanes, 512 bytes are enough for weights of up to 4 MiB.
- * Otherwise each matrix is multiplied by crk_matmul.
+ * Otherwise each matrix is multiplied by crk_matmul, and crk_binary adds the bias.
  *
  * Fails as crk_matmul does; CRK_INVALID_ARGUMENT also for another `count`. */
 CRK_API crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, crk_const_view_t x,

@@ -173,11 +173,12 @@ typedef struct crk_grouped_product {
   crk_const_view_t weights;
   crk_view_t dst;
   size_t dst_stride; /* in elements, at least `rows`; unused with one column */
+  crk_const_view_t bias; /* `rows` elements of F32, added to each column's sums; or {NULL, 0} for none */
 } crk_grouped_product_t;
 
 /* crk_mul_mat_vec_q8_1 of the same activations with `count` matrices, at most CRK_MOST_GROUPED, in one launch: those of
- * queries, keys and values. All have one format and one k. The results have the bits of separate products. A dst
- * overlaps no other view. */
+ * queries, keys and values. All have one format and one k. The results have the bits of separate products; a bias is
+ * added in f32, before the sum is rounded to the dtype. A dst overlaps no other view. */
 CRK_API crk_status_t crk_mul_mat_vec_grouped(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t k,
                                              size_t columns, const crk_grouped_product_t *products, size_t count,
                                              crk_const_view_t x, size_t x_stride);
