@@ -63,6 +63,17 @@ fn weights(target: &Target, rng: &mut Rng, filling: Filling, x: &Operand, n: usi
 }
 
 impl Weights {
+    /// With a bias in half of the cases.
+    fn perhaps_biased(mut self, target: &Target, rng: &mut Rng, filling: Filling) -> Weights {
+        if rng.one_in(2) {
+            let (t, shape) = (self.dst.t, self.dst.shape.clone());
+            let kind = if filling == Filling::Reals { Filling::Reals } else { Filling::Integers };
+            let data = fill(rng, t, shape.numel(), kind);
+            self.bias = Some(Operand::new(target, rng, t, shape, data));
+        }
+        self
+    }
+
     /// Compares dst with sums in f64.
     fn check(&self, filling: Filling, x: &Operand) -> Outcome {
         let (t, shape) = (x.t, &self.weights.shape);
@@ -149,13 +160,7 @@ fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
                 let n = if rng.one_in(10) { 0 } else { rng.pick(ROWS) };
                 let row_stride = k + rng.pick(&[0, 0, 0, 16 / t.bytes, 48 / t.bytes, 1]);
                 let offset = rng.pick(&[0, 0, 0, 16 / t.bytes, 1]);
-                let mut one = weights(target, rng, filling, &x, n, (row_stride, offset));
-                if rng.one_in(2) {
-                    let kind = if filling == Filling::Reals { Filling::Reals } else { Filling::Integers };
-                    let data = fill(rng, t, n, kind);
-                    one.bias = Some(Operand::new(target, rng, t, Shape::contiguous(&[n]), data));
-                }
-                one
+                weights(target, rng, filling, &x, n, (row_stride, offset)).perhaps_biased(target, rng, filling)
             })
             .collect();
         let layouts: Vec<Layout> = all.iter().map(|one| one.weights.layout()).collect();
@@ -243,6 +248,7 @@ fn gate(target: &Target, name: &str, op: GateOp, t: Type) -> Outcome {
 struct WideMatrix {
     first: u64,
     dst: u64,
+    bias: u64,
     rows: u64,
     row_stride: u64,
 }
@@ -266,6 +272,7 @@ impl WideMatrix {
         WideMatrix {
             first: memory + (shape.offset * one.weights.t.bytes) as u64,
             dst: one.dst.memory.ptr() as u64,
+            bias: one.bias.as_ref().map_or(0, |bias| bias.memory.ptr() as u64),
             rows: shape.dims[0] as u64,
             row_stride: shape.strides[0] as u64,
         }
@@ -307,7 +314,7 @@ fn by_name(target: &Target, name: &str, t: Type) -> Outcome {
         let all: Vec<Weights> = (0..1 + index % 3)
             .map(|_| {
                 let (n, place) = (rng.pick(ROWS), (k + rng.pick(&[0, 3 * piece]), rng.pick(&[0, piece])));
-                weights(target, rng, filling, &x, n, place)
+                weights(target, rng, filling, &x, n, place).perhaps_biased(target, rng, filling)
             })
             .collect();
         let mut product = WideProduct { x: x.memory.ptr() as u64, k: k as u64, ..WideProduct::default() };
