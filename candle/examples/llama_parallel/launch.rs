@@ -12,7 +12,7 @@ use candle_core::rocm_backend::{RocmDevice, WrapErr};
 use std::io::Read;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Set for processes that this program started. Their standard input is a pipe that ends when the first process does.
@@ -107,30 +107,63 @@ fn join(place: &Place, timeout: Duration) -> Result<Rank> {
     Rank::new(place.rank, place.size, device, Some(id), timeout)
 }
 
+/// The ranks that have ended, and the error of the first that failed.
+#[derive(Default)]
+struct Ended {
+    state: Mutex<(usize, Option<anyhow::Error>)>,
+    changed: Condvar,
+}
+
+impl Ended {
+    fn state(&self) -> MutexGuard<'_, (usize, Option<anyhow::Error>)> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn wait_for(&self, ranks: usize) {
+        let state = self.changed.wait_while(self.state(), |state| state.0 < ranks);
+        drop(state);
+    }
+}
+
+/// Counts a rank as ended, also if it panics.
+struct Counted<'a>(&'a Ended);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.state().0 += 1;
+        self.0.changed.notify_all();
+    }
+}
+
 /// Runs the ranks as threads. Fails with the error of the rank that failed first.
+///
+/// A rank that is done keeps its communicator until the others are, which may still ask it whether all is well. One
+/// that fails drops it at once.
 pub fn threads(size: usize, timeout: Duration, body: &(dyn Fn(Rank) -> Result<()> + Sync)) -> Result<()> {
     let id = Id::of(&open(0)?)?;
-    let failure = Mutex::new(None);
+    let ended = Ended::default();
     std::thread::scope(|scope| {
         for rank in 0..size {
-            let failure = &failure;
+            let ended = &ended;
             scope.spawn(move || {
-                let mut kept = None;
-                let done = open(rank).and_then(|device| {
-                    let rank = Rank::new(rank, size, device, Some(id), timeout)?;
-                    // The others must not hear of the failure before it is noted here.
-                    kept = rank.comm.clone();
-                    body(rank)
-                });
-                if let Err(error) = done {
-                    let mut first = failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                    first.get_or_insert_with(|| error.context(format!("rank {rank}")));
+                let counted = Counted(ended);
+                let made = open(rank).and_then(|device| Rank::new(rank, size, device, Some(id), timeout));
+                let comm = made.as_ref().ok().and_then(|rank| rank.comm.clone());
+                match made.and_then(body) {
+                    Ok(()) => {
+                        drop(counted);
+                        ended.wait_for(size);
+                    }
+                    // Noted before the communicator is dropped, and before others fail for it.
+                    Err(error) => {
+                        ended.state().1.get_or_insert_with(|| error.context(format!("rank {rank}")));
+                    }
                 }
-                drop(kept);
+                drop(comm);
             });
         }
     });
-    failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).map_or(Ok(()), Err)
+    ended.state.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).1.map_or(Ok(()), Err)
 }
 
 /// Runs the ranks as processes of this program, with its arguments.

@@ -68,7 +68,8 @@ impl Layer {
         // From (1, tokens, n * width of a head) to (1, n, tokens, width of a head).
         let heads = |x: &Tensor, n: usize| x.reshape((1, tokens, n, head))?.transpose(1, 2);
         let [q, k, v] = fused::products([&self.queries, &self.keys, &self.values], x)?;
-        let (q, k, v) = (heads(&q, self.split.heads)?, heads(&k, self.split.kv_heads)?, heads(&v, self.split.kv_heads)?);
+        let (q, k, v) =
+            (heads(&q, self.split.heads)?, heads(&k, self.split.kv_heads)?, heads(&v, self.split.kv_heads)?);
         let cache = self.cache.as_ref().map(|(keys, values)| (keys, values));
         let [q, k, v] = fused::rope_grow([&q, &k, &v], angles, false, cache)?;
         self.cache = Some((k.clone(), v.clone()));

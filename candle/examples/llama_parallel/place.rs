@@ -89,7 +89,7 @@ impl Place {
                 .into_iter()
                 .filter(|name| variables.get(name).is_some())
                 .collect();
-            variables.number(name)?.with_context(|| format!("{name} is not set, but {} is", set.join(" and ")))
+            variables.number(name)?.with_context(|| format!("{name} is not set, beside {}", set.join(" and ")))
         };
         let (rank, size, local) = (number(launcher.rank)?, number(launcher.size)?, number(launcher.local)?);
         // A batch script of one task, which starts the ranks itself.
@@ -116,7 +116,9 @@ impl Place {
         let host = match variables.get("MASTER_ADDR") {
             Some(host) => host,
             None if on_one_host => "127.0.0.1".into(),
-            None => bail!("MASTER_ADDR is not set: {} has ranks on many hosts, which need rank 0's host", launcher.name),
+            None => {
+                bail!("MASTER_ADDR is not set: {} has ranks on many hosts, which need rank 0's host", launcher.name)
+            }
         };
         Ok(Some(Place { rank, size, local, host, port }))
     }

@@ -105,8 +105,9 @@ pub fn ask(host: &str, port: u16, rank: usize, size: usize, timeout: Duration) -
         };
         if left(deadline).is_none() {
             let advice = "MASTER_ADDR and MASTER_PORT say where rank 0 is";
-            return Err(failure)
-                .with_context(|| format!("rank {rank}: no answer of rank 0 at {host}:{port} in {timeout:?}; {advice}"));
+            return Err(failure).with_context(|| {
+                format!("rank {rank}: no answer of rank 0 at {host}:{port} in {timeout:?}; {advice}")
+            });
         }
         std::thread::sleep(PAUSE.min(left(deadline).unwrap_or(PAUSE)));
     }

@@ -88,9 +88,8 @@ impl Random {
     fn piece(&self, name: &str, piece: usize, dims: &[usize], (middle, spread): (f32, f32)) -> Result<Tensor> {
         // FNV-1a.
         let bytes = name.bytes().chain((piece as u64).to_le_bytes());
-        let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let hash = bytes
+            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
         self.device.set_seed(hash)?;
         Ok(Tensor::randn(middle, spread, dims, &self.device)?.to_dtype(self.dtype)?)
     }
