@@ -42,7 +42,17 @@ pub fn launch(
     check: impl Fn(usize) -> Result<()>,
     body: &(dyn Fn(Rank) -> Result<()> + Sync),
 ) -> Result<()> {
-    if let Some(place) = Place::read(|name| std::env::var(name).ok(), options.ranks)? {
+    launch_at(Place::read(|name| std::env::var(name).ok(), options.ranks)?, options, check, body)
+}
+
+/// The same for the place that a launcher has given this process.
+pub fn launch_at(
+    place: Option<Place>,
+    options: &Options,
+    check: impl Fn(usize) -> Result<()>,
+    body: &(dyn Fn(Rank) -> Result<()> + Sync),
+) -> Result<()> {
+    if let Some(place) = place {
         check(place.size)?;
         if std::env::var_os(CHILD).is_some() {
             end_with_parent();

@@ -23,6 +23,7 @@ pub const ON_CPU: &[(&str, Test)] = &[
     ("a_rank_that_never_comes", a_rank_that_never_comes),
     ("a_rank_that_never_calls", a_rank_that_never_calls),
     ("a_rank_that_leaves", a_rank_that_leaves),
+    ("ranks_that_are_threads", crate::models::ranks_that_are_threads),
 ];
 
 /// Runs `body` as each rank, on a thread for each, with a communicator even for one rank.

@@ -69,10 +69,14 @@ fn main() {
     }
     let is_on_cpu = RocmDevice::replaced_by().is_some_and(|name| name.starts_with("cpu"));
     if is_on_cpu {
-        // GPUs find out by their own timeouts, and the double of RCCL does not.
+        // GPUs find out by their own timeouts, and the double of RCCL does not. Ranks of launchers are for GPUs.
         for (name, test) in collectives::ON_CPU {
             trials.push(Trial::test(*name, move || Ok(test()?)));
         }
+    } else {
+        let is_ignored = most.as_ref().map_or(true, |most| *most < 2);
+        let trial = Trial::test("launched_ranks_meet", || Ok(models::launched_ranks_meet()?));
+        trials.push(trial.with_ignored_flag(is_ignored));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

@@ -4,9 +4,11 @@ use crate::generate;
 use crate::launch::{self, Rank};
 use crate::model::Llama;
 use crate::options::{Options, Source};
+use crate::place::Place;
+use crate::rendezvous;
 use crate::weights::{Files, Random, Weights};
 use crate::{OfRanks, Test, config::Split};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_rocm_tests::Numbers;
@@ -17,7 +19,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-pub const TESTS: &[(&str, Test)] = &[("folders_that_are_refused", folders_that_are_refused)];
+pub const TESTS: &[(&str, Test)] =
+    &[("folders_that_are_refused", folders_that_are_refused), ("a_single_rank", a_single_rank)];
 
 pub const OF_RANKS: &[(&str, &[usize], OfRanks)] = &[
     ("files_in_f32", &[1, 2, 4], |size| files(size, DType::F32)),
@@ -334,6 +337,62 @@ fn sampled_texts(size: usize) -> Result<()> {
     let all = run(&Options { tokens: 4, context: 64, ..random }, size)?;
     assert!(all.iter().all(|(tokens, _)| *tokens == all[0].0 && tokens.len() == 4));
     Ok(())
+}
+
+fn tiny(ranks: Option<usize>) -> Result<Options> {
+    let options = Options::of(Source::Random(config::shape("tiny")?));
+    Ok(Options { ranks, prompt_tokens: 5, tokens: 4, context: 64, ..options })
+}
+
+/// The tokens of the ranks that a launch runs.
+fn launched(place: Option<Place>, options: &Options) -> Result<Vec<Vec<u32>>> {
+    let (config, all) = (generate::config(options)?, Mutex::new(Vec::new()));
+    let check = |size| Split::new(&config, 0, size).map(drop);
+    launch::launch_at(place, options, check, &|rank| {
+        let tokens = generate::run(options, &config, &rank, &mut std::io::sink())?;
+        all.lock().expect("no panic").push(tokens);
+        Ok(())
+    })?;
+    Ok(all.into_inner().expect("no panic"))
+}
+
+fn a_single_rank() -> Result<()> {
+    let alone = launched(None, &tiny(None)?)?;
+    assert_eq!((alone.len(), alone[0].len()), (1, 4));
+    let place = Place { rank: 0, size: 1, local: 0, host: "127.0.0.1".into(), port: 1 };
+    assert_eq!(launched(Some(place), &tiny(None)?)?, alone);
+    // This process has no launcher.
+    let error = launch::launch(&tiny(Some(9))?, |size| bail!("{size} are too many"), &|_| Ok(())).expect_err("9 ranks");
+    assert_eq!(error.to_string(), "9 are too many");
+    let error = launched(None, &tiny(Some(3))?).expect_err("4 heads of keys");
+    assert!(format!("{error:#}").contains("3 ranks: num_attention_heads is 8"), "{error:#}");
+    Ok(())
+}
+
+/// On a CPU device.
+pub fn ranks_that_are_threads() -> Result<()> {
+    let all = launched(None, &tiny(Some(2))?)?;
+    assert!(all.len() == 2 && all[0] == all[1]);
+    let place = Place { rank: 0, size: 2, local: 0, host: "127.0.0.1".into(), port: 1 };
+    let error = launched(Some(place), &tiny(None)?).expect_err("a launcher's ranks");
+    assert!(format!("{error:#}").contains("--ranks 2, and no launcher"), "{error:#}");
+    Ok(())
+}
+
+/// Ranks that a launcher has started, as threads.
+pub fn launched_ranks_meet() -> Result<()> {
+    let port = rendezvous::listen("127.0.0.1", 0)?.local_addr()?.port();
+    let options = tiny(None)?;
+    std::thread::scope(|scope| {
+        let ranks = [1, 0].map(|rank| {
+            let place = Place { rank, size: 2, local: rank, host: "127.0.0.1".into(), port };
+            let options = &options;
+            scope.spawn(move || launched(Some(place), options))
+        });
+        let [one, zero] = ranks.map(|rank| rank.join().expect("no panic"));
+        assert_eq!(one?, zero?);
+        Ok(())
+    })
 }
 
 fn folders_that_are_refused() -> Result<()> {

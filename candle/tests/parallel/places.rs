@@ -1,7 +1,7 @@
 //! What the example reads of launchers' variables, and its options.
 use crate::Test;
 use crate::config::{self, Split};
-use crate::options::{Options, Source};
+use crate::options::{HELP, Options, Source};
 use crate::place::{PORT, Place};
 use anyhow::Result;
 
@@ -100,6 +100,9 @@ fn parse(arguments: &str) -> Result<Option<Options>> {
 
 fn the_command_line() -> Result<()> {
     assert!(parse("--help")?.is_none());
+    for option in ["random", "ranks", "prompt", "prompt-tokens", "tokens", "context", "dtype", "temperature", "top-p"] {
+        assert!(HELP.contains(&format!(" --{option} ")), "{option}");
+    }
     let options = parse("--random 8b --ranks 4 --dtype f16 --tokens 9 --timeout 7")?.expect("options");
     assert!(matches!(options.source, Source::Random(shape) if shape.name == "8b"));
     assert_eq!((options.ranks, options.tokens, options.timeout.as_secs()), (Some(4), 9, 7));
