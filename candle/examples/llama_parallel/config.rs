@@ -18,13 +18,12 @@ pub struct Shape {
 }
 
 /// Llama 3, but for the first.
-#[rustfmt::skip]
 pub const SHAPES: &[Shape] = &[
-    Shape { name: "tiny", width: 128, feed_forward: 256, vocabulary: 256, layers: 2, heads: 8, kv_heads: 4, tied: false },
-    Shape { name: "1b", width: 2048, feed_forward: 8192, vocabulary: 128256, layers: 16, heads: 32, kv_heads: 8, tied: true },
-    Shape { name: "3b", width: 3072, feed_forward: 8192, vocabulary: 128256, layers: 28, heads: 24, kv_heads: 8, tied: true },
-    Shape { name: "8b", width: 4096, feed_forward: 14336, vocabulary: 128256, layers: 32, heads: 32, kv_heads: 8, tied: false },
-    Shape { name: "70b", width: 8192, feed_forward: 28672, vocabulary: 128256, layers: 80, heads: 64, kv_heads: 8, tied: false },
+    Shape::new("tiny", [128, 256, 256], [2, 8, 4], false),
+    Shape::new("1b", [2048, 8192, 128256], [16, 32, 8], true),
+    Shape::new("3b", [3072, 8192, 128256], [28, 24, 8], true),
+    Shape::new("8b", [4096, 14336, 128256], [32, 32, 8], false),
+    Shape::new("70b", [8192, 28672, 128256], [80, 64, 8], false),
 ];
 
 pub fn shape(name: &str) -> Result<&'static Shape> {
@@ -35,6 +34,15 @@ pub fn shape(name: &str) -> Result<&'static Shape> {
 }
 
 impl Shape {
+    const fn new(
+        name: &'static str,
+        [width, feed_forward, vocabulary]: [usize; 3],
+        [layers, heads, kv_heads]: [usize; 3],
+        tied: bool,
+    ) -> Shape {
+        Shape { name, width, feed_forward, vocabulary, layers, heads, kv_heads, tied }
+    }
+
     pub fn config(&self) -> Config {
         Config {
             hidden_size: self.width,
@@ -99,16 +107,16 @@ impl Split {
             bail!("rank {rank} of {size} ranks: it is below the number of ranks");
         }
         let of = |name: &str, count: usize| -> Result<usize> {
-            if count == 0 || count % size != 0 {
+            if count == 0 || !count.is_multiple_of(size) {
                 bail!("{size} ranks: {name} is {count}, which must be a multiple of the number of ranks");
             }
             Ok(count / size)
         };
         let (heads, kv_heads) = (config.num_attention_heads, config.num_key_value_heads);
-        if heads == 0 || kv_heads == 0 || heads % kv_heads != 0 {
+        if heads == 0 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
             bail!("num_attention_heads is {heads}, which must be a multiple of num_key_value_heads, {kv_heads}");
         }
-        if config.hidden_size % heads != 0 {
+        if !config.hidden_size.is_multiple_of(heads) {
             bail!("hidden_size is {}, which must be a multiple of num_attention_heads, {heads}", config.hidden_size);
         }
         let vocabulary = config.vocab_size;
@@ -119,7 +127,7 @@ impl Split {
             kv_heads: of("num_key_value_heads", kv_heads)?,
             head: config.hidden_size / heads,
             feed_forward: of("intermediate_size", config.intermediate_size)?,
-            vocabulary: if vocabulary % size == 0 { vocabulary / size } else { vocabulary },
+            vocabulary: if vocabulary.is_multiple_of(size) { vocabulary / size } else { vocabulary },
         })
     }
 }

@@ -11,7 +11,7 @@ use candle_transformers::generation::{LogitsProcessor, Sampling};
 use candle_transformers::models::llama::{Config, LlamaEosToks};
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokenizers::Tokenizer;
 
 /// The configuration of the model that the options name.
@@ -33,8 +33,8 @@ pub fn run(options: &Options, config: &Config, rank: &Rank, output: &mut dyn Wri
     let mut model = load(options, config, split, rank, context)?;
     wait(rank)?;
     if says {
-        let bytes = rank.device.as_rocm_device()?.handle().memory_stats()?.live_bytes as f64 / 1e9;
-        eprintln!("loaded in {:.1} s; rank 0 has {bytes:.2} GB on its device", start.elapsed().as_secs_f64());
+        let bytes = rank.device.as_rocm_device()?.handle().memory_stats()?.live_bytes as f64 / 1e6;
+        eprintln!("loaded in {:.1} s; rank 0 has {bytes:.1} MB on its device", start.elapsed().as_secs_f64());
     }
     let (tokenizer, prompt) = prompt(options, config)?;
     if prompt.is_empty() || prompt.len() > context {
@@ -88,13 +88,20 @@ pub fn run(options: &Options, config: &Config, rank: &Rank, output: &mut dyn Wri
 fn describe(rank: &Rank) -> Result<()> {
     let handle = rank.device.as_rocm_device()?.handle();
     let info = handle.info()?;
-    eprint!("{} ({}), {} ranks", info.name(), info.architecture(), rank.size);
-    if rank.comm.is_some() {
-        let (name, version) = handle.comm_library()?;
-        eprint!(" connected by {name} {version}");
-    }
-    eprintln!();
+    let ranks = match rank.comm {
+        Some(_) => format!("{} ranks, {}", rank.size, library(handle.comm_library()?)),
+        None => "1 rank".into(),
+    };
+    eprintln!("{} ({}): {ranks}", info.name(), info.architecture());
     Ok(())
+}
+
+/// A library and its version, of which a CPU device has none: 22304 is 2.23.4.
+fn library((name, version): (&str, i32)) -> String {
+    match version {
+        0 => name.into(),
+        _ => format!("{name} {}.{}.{}", version / 10000, version / 100 % 100, version % 100),
+    }
 }
 
 fn load(options: &Options, config: &Config, split: Split, rank: &Rank, context: usize) -> Result<Llama> {
@@ -140,7 +147,7 @@ fn is_end(config: &Config, token: u32) -> bool {
 /// Waits for this rank's work, and fails if another rank is lost.
 fn wait(rank: &Rank) -> Result<()> {
     match &rank.comm {
-        Some(comm) => comm.wait()?,
+        Some(comm) => comm.wait_for(Some(rank.timeout))?,
         None => rank.device.synchronize()?,
     }
     Ok(())
@@ -153,6 +160,7 @@ struct Next {
     comm: Option<Arc<Comm>>,
     device: Device,
     is_first: bool,
+    timeout: Option<Duration>,
 }
 
 impl Next {
@@ -164,6 +172,7 @@ impl Next {
             comm: rank.comm.clone(),
             device: rank.device.clone(),
             is_first: rank.number == 0,
+            timeout: Some(rank.timeout),
         }
     }
 
@@ -173,13 +182,13 @@ impl Next {
         let token = if self.takes_highest && self.is_first {
             logits.argmax_keepdim(0)?
         } else if self.is_first {
-            comm.wait()?;
+            comm.wait_for(self.timeout)?;
             Tensor::new(&[self.sampler.sample(logits)?], &self.device)?
         } else {
             Tensor::zeros(1, DType::U32, &self.device)?
         };
         token.inplace_op1(&Broadcast::new(comm.clone(), 0))?;
-        comm.wait()?;
+        comm.wait_for(self.timeout)?;
         Ok(token.to_vec1::<u32>()?[0])
     }
 }

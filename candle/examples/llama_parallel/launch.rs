@@ -25,14 +25,31 @@ pub struct Rank {
     pub device: Device,
     /// None for a single rank.
     pub comm: Option<Arc<Comm>>,
+    /// How long this rank waits for the others.
+    pub timeout: Duration,
+}
+
+/// How long ranks wait for each other.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    pub timeout: Duration,
+    /// Whether creating the communicator and starting a collective have no timeout.
+    pub unbounded: bool,
+}
+
+impl From<&Options> for Patience {
+    fn from(options: &Options) -> Patience {
+        Patience { timeout: options.timeout, unbounded: options.unbounded }
+    }
 }
 
 impl Rank {
     /// The communicator comes before anything that may fail: if a rank fails, the others then know at once.
-    pub fn new(number: usize, size: usize, device: RocmDevice, id: Option<Id>, timeout: Duration) -> Result<Rank> {
-        let join = |id| Comm::with_timeout(&device, number, size, id, Some(timeout));
+    pub fn new(number: usize, size: usize, device: RocmDevice, id: Option<Id>, patience: Patience) -> Result<Rank> {
+        let timeout = (!patience.unbounded).then_some(patience.timeout);
+        let join = |id| Comm::with_timeout(&device, number, size, id, timeout);
         let comm = id.map(join).transpose().with_context(|| format!("rank {number} of {size}"))?.map(Arc::new);
-        Ok(Rank { number, size, device: Device::Rocm(device), comm })
+        Ok(Rank { number, size, device: Device::Rocm(device), comm, timeout: patience.timeout })
     }
 }
 
@@ -57,14 +74,14 @@ pub fn launch_at(
         if std::env::var_os(CHILD).is_some() {
             end_with_parent();
         }
-        return body(join(&place, options.timeout)?);
+        return body(join(&place, options.into())?);
     }
     let size = options.ranks.unwrap_or(1);
     check(size)?;
     if size == 1 {
-        body(Rank::new(0, 1, open(0)?, None, options.timeout)?)
+        body(Rank::new(0, 1, open(0)?, None, options.into())?)
     } else if on_cpu() {
-        threads(size, options.timeout, body)
+        threads(size, options.into(), body)
     } else {
         processes(size)
     }
@@ -98,9 +115,10 @@ pub fn open(local: usize) -> Result<RocmDevice> {
 }
 
 /// The rank that the environment names.
-fn join(place: &Place, timeout: Duration) -> Result<Rank> {
+fn join(place: &Place, patience: Patience) -> Result<Rank> {
+    let timeout = patience.timeout;
     if place.size == 1 {
-        return Rank::new(0, 1, open(place.local)?, None, timeout);
+        return Rank::new(0, 1, open(place.local)?, None, patience);
     }
     if on_cpu() {
         bail!("on a CPU device the ranks are threads of one process: --ranks {}, and no launcher", place.size);
@@ -114,7 +132,7 @@ fn join(place: &Place, timeout: Duration) -> Result<Rank> {
     } else {
         Id::from_bytes(rendezvous::ask(&place.host, place.port, place.rank, place.size, timeout)?)
     };
-    Rank::new(place.rank, place.size, device, Some(id), timeout)
+    Rank::new(place.rank, place.size, device, Some(id), patience)
 }
 
 /// The ranks that have ended, and the error of the first that failed.
@@ -149,7 +167,7 @@ impl Drop for Counted<'_> {
 ///
 /// A rank that is done keeps its communicator until the others are, which may still ask it whether all is well. One
 /// that fails drops it at once.
-pub fn threads(size: usize, timeout: Duration, body: &(dyn Fn(Rank) -> Result<()> + Sync)) -> Result<()> {
+pub fn threads(size: usize, patience: Patience, body: &(dyn Fn(Rank) -> Result<()> + Sync)) -> Result<()> {
     let id = Id::of(&open(0)?)?;
     let ended = Ended::default();
     std::thread::scope(|scope| {
@@ -157,7 +175,7 @@ pub fn threads(size: usize, timeout: Duration, body: &(dyn Fn(Rank) -> Result<()
             let ended = &ended;
             scope.spawn(move || {
                 let counted = Counted(ended);
-                let made = open(rank).and_then(|device| Rank::new(rank, size, device, Some(id), timeout));
+                let made = open(rank).and_then(|device| Rank::new(rank, size, device, Some(id), patience));
                 let comm = made.as_ref().ok().and_then(|rank| rank.comm.clone());
                 match made.and_then(body) {
                     Ok(()) => {

@@ -97,33 +97,29 @@ fn answer(mut stream: TcpStream, came: &mut [bool], id: &[u8; ID_BYTES]) -> Resu
 /// Asks rank 0 for the id, until it answers or `timeout` is over.
 pub fn ask(host: &str, port: u16, rank: usize, size: usize, timeout: Duration) -> Result<[u8; ID_BYTES]> {
     let deadline = Instant::now() + timeout;
-    loop {
-        let failure = match attempt(host, port, rank, size, deadline) {
+    let mut failure = anyhow::anyhow!("there was no time to ask");
+    while let Some(left) = left(deadline) {
+        match attempt(host, port, rank, size, left) {
             Ok(Ok(id)) => return Ok(id),
             Ok(Err(sentence)) => bail!("rank {rank}: rank 0 at {host}:{port} refuses: {sentence}"),
-            Err(failure) => failure,
-        };
-        if left(deadline).is_none() {
-            let advice = "MASTER_ADDR and MASTER_PORT say where rank 0 is";
-            return Err(failure).with_context(|| {
-                format!("rank {rank}: no answer of rank 0 at {host}:{port} in {timeout:?}; {advice}")
-            });
+            Err(error) => failure = error,
         }
-        std::thread::sleep(PAUSE.min(left(deadline).unwrap_or(PAUSE)));
+        std::thread::sleep(PAUSE.min(left));
     }
+    let advice = "MASTER_ADDR and MASTER_PORT say where rank 0 is";
+    Err(failure.context(format!("rank {rank}: no answer of rank 0 at {host}:{port} in {timeout:?}; {advice}")))
 }
 
-/// Asks once. The inner error is rank 0's sentence.
+/// Asks once, for at most `left` at each address. The inner error is rank 0's sentence.
 fn attempt(
     host: &str,
     port: u16,
     rank: usize,
     size: usize,
-    deadline: Instant,
+    left: Duration,
 ) -> Result<std::result::Result<[u8; ID_BYTES], String>> {
-    let mut failure = anyhow::anyhow!("the time is over");
+    let mut failure = anyhow::anyhow!("no address");
     for address in addresses(host, port)? {
-        let Some(left) = left(deadline) else { break };
         let mut stream = match TcpStream::connect_timeout(&address, left.min(SILENCE)) {
             Ok(stream) => stream,
             Err(error) => {

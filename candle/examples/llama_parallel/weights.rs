@@ -112,7 +112,7 @@ impl Weights for Random {
         let mut of_piece = dims.to_vec();
         of_piece[dim] /= pieces;
         let wanted = match split {
-            Some(_) if pieces % self.size != 0 => bail!("{name}: {pieces} pieces for {} ranks", self.size),
+            Some(_) if !pieces.is_multiple_of(self.size) => bail!("{name}: {pieces} pieces for {} ranks", self.size),
             Some(_) => pieces / self.size * self.rank..pieces / self.size * (self.rank + 1),
             None => 0..pieces,
         };

@@ -66,7 +66,7 @@ fn ranks_that_do_not_come() -> Result<()> {
     });
     drop(listener);
     let begin = Instant::now();
-    let words = ["rank 1: no answer of rank 0 at 127.0.0.1", "in 300ms", "MASTER_PORT"];
+    let words = ["rank 1: no answer of rank 0 at 127.0.0.1", "in 300ms", "MASTER_PORT", "refused"];
     fails(ask(HOST, port, 1, 2, SHORT), &words);
     assert!(begin.elapsed() >= SHORT && begin.elapsed() < LONG);
     fails(ask("no-such-host.invalid", port, 1, 2, SHORT), &["no-such-host.invalid"]);

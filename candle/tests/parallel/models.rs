@@ -1,7 +1,7 @@
 //! The example's Llama beside that of candle-transformers on Candle's CPU device.
 use crate::config;
 use crate::generate;
-use crate::launch::{self, Rank};
+use crate::launch::{self, Patience, Rank};
 use crate::model::Llama;
 use crate::options::{Options, Source};
 use crate::place::Place;
@@ -31,7 +31,7 @@ pub const OF_RANKS: &[(&str, &[usize], OfRanks)] = &[
     ("sampled_texts", &[2], sampled_texts),
 ];
 
-const TIMEOUT: Duration = Duration::from_secs(300);
+const PATIENCE: Patience = Patience { timeout: Duration::from_secs(300), unbounded: false };
 const PROMPT: [u32; 7] = [3, 90, 17, 17, 64, 1, 42];
 const STEPS: [u32; 3] = [8, 77, 31];
 
@@ -206,9 +206,9 @@ fn of_ranks<T: Send>(size: usize, body: impl Fn(&Rank) -> Result<T> + Sync) -> R
     };
     if size == 1 {
         let device = launch::open(0)?;
-        act(Rank::new(0, 1, device, None, TIMEOUT)?)?;
+        act(Rank::new(0, 1, device, None, PATIENCE)?)?;
     } else {
-        launch::threads(size, TIMEOUT, &act)?;
+        launch::threads(size, PATIENCE, &act)?;
     }
     let mut all = all.into_inner().expect("no panic");
     all.sort_by_key(|(rank, _)| *rank);
@@ -373,6 +373,7 @@ fn a_single_rank() -> Result<()> {
 pub fn ranks_that_are_threads() -> Result<()> {
     let all = launched(None, &tiny(Some(2))?)?;
     assert!(all.len() == 2 && all[0] == all[1]);
+    assert_eq!(launched(None, &Options { unbounded: true, ..tiny(Some(2))? })?, all);
     let place = Place { rank: 0, size: 2, local: 0, host: "127.0.0.1".into(), port: 1 };
     let error = launched(Some(place), &tiny(None)?).expect_err("a launcher's ranks");
     assert!(format!("{error:#}").contains("--ranks 2, and no launcher"), "{error:#}");
