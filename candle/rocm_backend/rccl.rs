@@ -121,8 +121,8 @@ impl Comm {
         Self::with_timeout(device, rank, world_size, id, Some(DEFAULT_TIMEOUT))
     }
 
-    /// The same with another timeout. It also bounds [`Comm::wait`], the connection that the first collective makes, and
-    /// the drop. `None` waits without a bound, and starts each collective some tens of microseconds earlier.
+    /// The same with another timeout. It also bounds [`Comm::wait`], the connection that the first collective makes,
+    /// and the drop. `None` waits without a bound, and starts each collective some tens of microseconds earlier.
     pub fn with_timeout(
         device: impl Borrow<RocmDevice>,
         rank: usize,

@@ -4,7 +4,7 @@
 //! or with 1 and a sentence. There is no password: the network must be a trusted one, as RCCL's own connections need.
 use anyhow::{Context, Result, bail};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 pub const ID_BYTES: usize = 128;
@@ -27,17 +27,24 @@ fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
-/// Listens where the other ranks will ask. If the address is none of this host's, as behind a translated one, it
-/// listens on all of them.
+/// Listens where the other ranks will ask.
 pub fn listen(host: &str, port: u16) -> Result<TcpListener> {
-    let found = addresses(host, port)?;
-    let listener = TcpListener::bind(&found[..]).or_else(|error| match error.kind() {
-        ErrorKind::AddrNotAvailable => TcpListener::bind(("0.0.0.0", port)),
-        _ => Err(error),
-    });
-    listener.with_context(|| {
+    let address = listening_address(host, &addresses(host, port)?);
+    TcpListener::bind((address, port)).with_context(|| {
         format!("rank 0 cannot listen at {host}:{port}; MASTER_PORT names another port, the same for all ranks")
     })
+}
+
+/// The address of rank 0 for a name that has the addresses `found`. A name that is not the loopback's own is listened
+/// to on all networks: a host may know itself as 127.0.1.1, and others may reach it by a translated address.
+pub fn listening_address(host: &str, found: &[SocketAddr]) -> IpAddr {
+    let literal = host.parse::<IpAddr>().ok().filter(IpAddr::is_loopback);
+    match (literal, found.iter().all(SocketAddr::is_ipv6)) {
+        (Some(loopback), _) => loopback,
+        (None, _) if host == "localhost" => found[0].ip(),
+        (None, true) => Ipv6Addr::UNSPECIFIED.into(),
+        (None, false) => Ipv4Addr::UNSPECIFIED.into(),
+    }
 }
 
 /// Gives `id` to ranks 1 to `size - 1`, as rank 0. Fails after `timeout`, and names the ranks that did not come.

@@ -1,7 +1,7 @@
 //! How ranks meet over TCP, and how processes end together.
 use crate::Test;
 use crate::launch::Processes;
-use crate::rendezvous::{ID_BYTES, ask, listen, serve};
+use crate::rendezvous::{ID_BYTES, ask, listen, listening_address, serve};
 use anyhow::{Context, Result};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -13,6 +13,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("ranks_that_do_not_come", ranks_that_do_not_come),
     ("ranks_that_do_not_fit", ranks_that_do_not_fit),
     ("strangers", strangers),
+    ("where_rank_0_listens", where_rank_0_listens),
     #[cfg(target_os = "linux")]
     ("a_process_that_dies", a_process_that_dies),
     #[cfg(target_os = "linux")]
@@ -86,6 +87,23 @@ fn ranks_that_do_not_fit() -> Result<()> {
         fails(rank_0.join().expect("no panic"), &["ranks 2 of 3", "was refused: rank 1 has 2 ranks, and rank 0 has 3"]);
         Ok(())
     })
+}
+
+fn where_rank_0_listens() -> Result<()> {
+    for (host, found, expected) in [
+        ("127.0.0.1", "127.0.0.1:1", "127.0.0.1"),
+        ("::1", "[::1]:1", "::1"),
+        ("localhost", "127.0.0.1:1", "127.0.0.1"),
+        ("localhost", "[::1]:1", "::1"),
+        // What Debian's installer writes for a host's own name.
+        ("node1", "127.0.1.1:1", "0.0.0.0"),
+        ("node1", "192.0.2.7:1", "0.0.0.0"),
+        ("192.0.2.7", "192.0.2.7:1", "0.0.0.0"),
+        ("node1", "[2001:db8::7]:1", "::"),
+    ] {
+        assert_eq!(listening_address(host, &[found.parse()?]), expected.parse::<std::net::IpAddr>()?, "{host}");
+    }
+    Ok(())
 }
 
 /// Connections that are no rank's: rank 0 goes on, and a rank that meets another program says so.
