@@ -79,9 +79,10 @@ impl Place {
     pub fn read(variable: impl Fn(&str) -> Option<String>, ranks: Option<usize>) -> Result<Option<Place>> {
         let variables = Variables(variable);
         let is_there = |launcher: &&Launcher| {
-            // An allocation of Slurm has SLURM_NTASKS without srun.
-            let names: &[_] = if launcher.name == "srun" { &[launcher.rank] } else { &[launcher.rank, launcher.size] };
-            names.iter().any(|name| variables.get(name).is_some())
+            let is_set = |name: &&str| variables.get(name).is_some();
+            // A batch script has Slurm's variables too, but is no step of srun.
+            let is_step = launcher.name != "srun" || ["SLURM_STEP_ID", "SLURM_STEPID"].iter().any(is_set);
+            is_step && [launcher.rank, launcher.size].iter().any(is_set)
         };
         let Some(launcher) = LAUNCHERS.iter().find(is_there) else { return Ok(None) };
         let number = |name: &str| -> Result<usize> {
@@ -92,7 +93,7 @@ impl Place {
             variables.number(name)?.with_context(|| format!("{name} is not set, beside {}", set.join(" and ")))
         };
         let (rank, size, local) = (number(launcher.rank)?, number(launcher.size)?, number(launcher.local)?);
-        // A batch script of one task, which starts the ranks itself.
+        // A step of one task, which starts the ranks itself.
         if launcher.name == "srun" && size == 1 && ranks.is_some_and(|ranks| ranks > 1) {
             return Ok(None);
         }
