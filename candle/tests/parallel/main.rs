@@ -54,12 +54,14 @@ fn main() {
     for (name, test) in places::TESTS.iter().chain(meeting::TESTS).chain(models::TESTS) {
         trials.push(Trial::test(*name, move || Ok(test()?)));
     }
-    for (name, sizes, test) in collectives::TESTS.iter().chain(models::OF_RANKS) {
-        for size in *sizes {
-            // A single rank makes a communicator only in the tests of collectives.
-            let is_ignored = most.as_ref().map_or(true, |most| size > most);
-            let trial = Trial::test(format!("{name}_{size}"), move || Ok(test(*size)?));
-            trials.push(trial.with_ignored_flag(is_ignored));
+    for (needs, tests) in [(1, collectives::TESTS), (2, models::OF_RANKS)] {
+        for (name, sizes, test) in tests {
+            for size in *sizes {
+                // A single rank of the example has no communicator.
+                let is_ignored = *size >= needs && most.as_ref().map_or(true, |most| size > most);
+                let trial = Trial::test(format!("{name}_{size}"), move || Ok(test(*size)?));
+                trials.push(trial.with_ignored_flag(is_ignored));
+            }
         }
     }
     match &most {
