@@ -74,7 +74,7 @@ pub fn launch_at(
         if std::env::var_os(CHILD).is_some() {
             end_with_parent();
         }
-        return body(join(&place, options.into())?);
+        return act(join(&place, options.into())?, body);
     }
     let size = options.ranks.unwrap_or(1);
     check(size)?;
@@ -85,6 +85,17 @@ pub fn launch_at(
     } else {
         processes(size)
     }
+}
+
+/// Runs `body` as one rank. If it fails, its communicator ends at once, and does not wait for work that others hold up.
+fn act(rank: Rank, body: &(dyn Fn(Rank) -> Result<()> + Sync)) -> Result<()> {
+    let comm = rank.comm.clone();
+    let done = body(rank);
+    if let (Err(_), Some(comm)) = (&done, comm) {
+        // The first error counts.
+        let _ = comm.abort();
+    }
+    done
 }
 
 /// Whether ranks are threads: the CPU device connects those of one process only.
@@ -166,7 +177,7 @@ impl Drop for Counted<'_> {
 /// Runs the ranks as threads. Fails with the error of the rank that failed first.
 ///
 /// A rank that is done keeps its communicator until the others are, which may still ask it whether all is well. One
-/// that fails drops it at once.
+/// that fails ends it at once.
 pub fn threads(size: usize, patience: Patience, body: &(dyn Fn(Rank) -> Result<()> + Sync)) -> Result<()> {
     let id = Id::of(&open(0)?)?;
     let ended = Ended::default();
@@ -182,12 +193,12 @@ pub fn threads(size: usize, patience: Patience, body: &(dyn Fn(Rank) -> Result<(
                         drop(counted);
                         ended.wait_for(size);
                     }
-                    // Noted before the communicator is dropped, and before others fail for it.
+                    // Noted before the communicator ends, and before others fail for it.
                     Err(error) => {
                         ended.state().1.get_or_insert_with(|| error.context(format!("rank {rank}")));
+                        comm.iter().for_each(|comm| drop(comm.abort()));
                     }
                 }
-                drop(comm);
             });
         }
     });
@@ -259,6 +270,11 @@ fn end_with_parent() {
         let mut byte = [0];
         while std::io::stdin().read(&mut byte).is_ok_and(|count| count > 0) {}
         eprintln!("error: the process that started this rank has ended");
+        // A driver that waits for the GPU may hold up an orderly end.
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(5));
+            std::process::abort();
+        });
         std::process::exit(1);
     });
 }

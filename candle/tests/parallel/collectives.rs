@@ -220,11 +220,12 @@ fn the_error_is_that_of_the_rank_that_failed(size: usize) -> Result<()> {
     Ok(())
 }
 
-const SHORT: Option<Duration> = Some(Duration::from_millis(300));
+/// A busy machine connects two threads in less.
+const SHORT: Option<Duration> = Some(Duration::from_secs(3));
 
 fn a_rank_that_never_comes() -> Result<()> {
     let (device, begin) = (launch::open(0)?, Instant::now());
-    says!(Comm::with_timeout(&device, 0, 2, Id::of(&device)?, SHORT), "300 ms");
+    says!(Comm::with_timeout(&device, 0, 2, Id::of(&device)?, Some(Duration::from_millis(300))), "300 ms");
     assert!(begin.elapsed() < Duration::from_secs(20));
     Ok(())
 }
@@ -254,7 +255,7 @@ fn adds(comm: &Arc<Comm>) -> candle_core::Result<()> {
 
 fn a_rank_that_never_calls() -> Result<()> {
     let first = |comm: &Arc<Comm>| {
-        says!(adds(comm), "300 ms");
+        says!(adds(comm), "3000 ms");
         // The communicator has ended, and the device works.
         says!(adds(comm), "crk_comm_all_reduce");
         let device = Device::Rocm(comm.device().clone());
@@ -263,7 +264,7 @@ fn a_rank_that_never_calls() -> Result<()> {
         Ok(())
     };
     two(first, |comm| {
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_secs(5));
         drop(comm);
     })
 }
