@@ -23,6 +23,7 @@ pub const ON_CPU: &[(&str, Test)] = &[
     ("a_rank_that_never_comes", a_rank_that_never_comes),
     ("a_rank_that_never_calls", a_rank_that_never_calls),
     ("a_rank_that_leaves", a_rank_that_leaves),
+    ("devices_by_their_numbers", devices_by_their_numbers),
     ("ranks_that_are_threads", crate::models::ranks_that_are_threads),
 ];
 
@@ -279,4 +280,23 @@ fn a_rank_that_leaves() -> Result<()> {
     two(first, |comm| comm.abort().expect("an abort"))?;
     assert!(begin.elapsed() < Duration::from_secs(20));
     Ok(())
+}
+
+/// `Device::new_rocm(rank)` gives each rank a device of its own, as a GPU's program opens them.
+fn devices_by_their_numbers() -> Result<()> {
+    let id = Id::new()?;
+    std::thread::scope(|scope| {
+        let ranks = [0, 1].map(|rank| {
+            scope.spawn(move || -> Result<Vec<f32>> {
+                let device = Device::new_rocm(rank)?;
+                let comm = Arc::new(Comm::from_rank(device.as_rocm_device()?.clone(), rank, 2, id)?);
+                let x = Tensor::full(1f32 + rank as f32, 3, &device)?;
+                Ok(x.apply_op1_no_bwd(&AllReduce::new(comm))?.to_vec1()?)
+            })
+        });
+        for rank in ranks {
+            assert_eq!(rank.join().expect("no panic")?, [3.0; 3]);
+        }
+        Ok(())
+    })
 }
