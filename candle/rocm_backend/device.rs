@@ -67,9 +67,20 @@ fn open(ordinal: usize) -> Result<Device> {
 /// An ordinal, and the device that replaces the GPUs.
 type Place = (usize, Option<String>);
 
+static HANDLES: LazyLock<Mutex<HashMap<Place, Device>>> = LazyLock::new(Default::default);
+
+/// A handle that is open, else that of device 0, for questions to which every device has the same answer.
+#[cfg(feature = "rccl")]
+pub(super) fn any() -> Result<Device> {
+    let replaced_by = RocmDevice::replaced_by();
+    let handles = HANDLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let open = handles.iter().find(|((_, place), _)| *place == replaced_by).map(|(_, handle)| handle.clone());
+    drop(handles);
+    open.map_or_else(|| shared(0), Ok)
+}
+
 /// Returns the handle that all devices of an ordinal share. The handle stays open, as a CUDA context does.
 fn shared(ordinal: usize) -> Result<Device> {
-    static HANDLES: LazyLock<Mutex<HashMap<Place, Device>>> = LazyLock::new(Default::default);
     let key = (ordinal, RocmDevice::replaced_by());
     let mut handles = HANDLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(handle) = handles.get(&key) {

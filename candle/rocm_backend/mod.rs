@@ -16,6 +16,8 @@ mod launch;
 mod layout;
 mod map;
 mod nn;
+#[cfg(feature = "rccl")]
+pub mod rccl;
 mod slice;
 mod storage;
 

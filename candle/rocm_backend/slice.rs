@@ -168,7 +168,7 @@ impl<'a, T> RocmView<'a, T> {
     }
 
     /// The bytes, as `candle-rocm-sys` takes them.
-    fn raw(&self) -> Result<kernels::View<'a>> {
+    pub(super) fn raw(&self) -> Result<kernels::View<'a>> {
         let size = size_of::<T>();
         self.buffer.range(self.start * size..(self.start + self.len) * size).w()
     }

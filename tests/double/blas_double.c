@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "half.h"
 #include "hip_double.h"
 
 atomic_int hip_double_blas_handles;
@@ -19,36 +20,6 @@ static double rounded(double value, int mantissa) {
   int exponent = 0;
   const double fraction = frexp(value, &exponent);
   return ldexp(nearbyint(ldexp(fraction, mantissa + 1)), exponent - mantissa - 1);
-}
-
-/* The value of a 16-bit float with this many bits of mantissa. */
-static double half_value(uint16_t code, int mantissa) {
-  const int exponents = 15 - mantissa, bias = (1 << (exponents - 1)) - 1;
-  const int exponent = code >> mantissa & ((1 << exponents) - 1), fraction = code & ((1 << mantissa) - 1);
-  const double sign = code >> 15 != 0 ? -1.0 : 1.0;
-  if (exponent == (1 << exponents) - 1) {
-    return fraction != 0 ? NAN : sign * INFINITY;
-  }
-  const double significand = exponent == 0 ? fraction : fraction + (1 << mantissa);
-  return sign * ldexp(significand, (exponent == 0 ? 1 : exponent) - bias - mantissa);
-}
-
-/* A 16-bit float with this many bits of mantissa, rounded to nearest even. */
-static uint16_t half_code(double value, int mantissa) {
-  const int exponents = 15 - mantissa, bias = (1 << (exponents - 1)) - 1;
-  const uint16_t sign = signbit(value) ? 0x8000 : 0, infinity = (uint16_t)(((1 << exponents) - 1) << mantissa);
-  if (isnan(value)) {
-    return (uint16_t)(infinity | 1 << (mantissa - 1));
-  }
-  int exponent = 0;
-  frexp(value, &exponent); /* of a number from 0.5 to 1 */
-  exponent = value == 0.0 || exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
-  if (isinf(value) || exponent > bias) {
-    return sign | infinity;
-  }
-  const double steps = nearbyint(ldexp(fabs(value), mantissa - exponent));
-  const uint32_t code = (uint32_t)((exponent + bias - 1) << mantissa) + (uint32_t)steps;
-  return sign | (uint16_t)(code < infinity ? code : infinity);
 }
 
 static double get(const void *from, int type, int64_t at) {

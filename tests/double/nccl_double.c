@@ -23,6 +23,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "half.h"
+
 #if defined(NCCL_DOUBLE_ALONE)
 #include "told.h"
 #define API __attribute__((visibility("default")))
@@ -136,7 +138,7 @@ static size_t size_of(int type) {
   return type == UINT8 || type == F8E4M3 ? 1 : type == F16 || type == BF16 ? 2 : type == INT64 || type == F64 ? 8 : 4;
 }
 
-/* ---- values; only these types are computed with */
+/* ---- values; only F8E4M3 is not computed with */
 
 static double get(const void *from, int type, size_t at) {
   switch (type) {
@@ -150,6 +152,9 @@ static double get(const void *from, int type, size_t at) {
       return (double)((const int64_t *)from)[at];
     case F32:
       return ((const float *)from)[at];
+    case F16:
+    case BF16:
+      return half_value(((const uint16_t *)from)[at], type == F16 ? 10 : 7);
     default:
       return ((const double *)from)[at];
   }
@@ -171,6 +176,10 @@ static void put(void *to, int type, size_t at, double value) {
       break;
     case F32:
       ((float *)to)[at] = (float)value;
+      break;
+    case F16:
+    case BF16:
+      ((uint16_t *)to)[at] = half_code(value, type == F16 ? 10 : 7);
       break;
     default:
       ((double *)to)[at] = value;
@@ -370,7 +379,7 @@ static const char *take(const task_t *task, int from, int to, size_t bytes) {
 }
 
 static int reduce(const task_t *task, size_t skipped, size_t total) {
-  const bool computes = task->type != F16 && task->type != BF16 && task->type != F8E4M3;
+  const bool computes = task->type != F8E4M3;
   if (!computes && task->comm->size > 1) {
     return INTERNAL_ERROR;
   }

@@ -28,7 +28,7 @@ pub fn compile(source: &str, flags: &[&str], library: impl AsRef<OsStr>) {
         .args(flags)
         .arg("-o")
         .arg(library)
-        .args(["-ldl", "-lpthread"])
+        .args(["-ldl", "-lpthread", "-lm"])
         .status();
     assert!(status.expect("a C compiler").success(), "the double does not compile");
 }

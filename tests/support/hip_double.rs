@@ -19,8 +19,9 @@ const SOURCES: [&str; 6] = [
     "tests/double/nccl_double.c",
     "tests/double/code_object_writer.c",
 ];
-const HEADERS: [&str; 4] = [
+const HEADERS: [&str; 5] = [
     "tests/double/hip_double.h",
+    "tests/double/half.h",
     "csrc/driver/driver.h",
     "csrc/image/code_object.h",
     "kernels/platform/architectures.h",

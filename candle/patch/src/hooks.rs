@@ -24,7 +24,9 @@ pub static PACKAGES: &[Package] = &[
             ("rocm", &["_rocm", "candle-rocm-sys/rocm"]),
             // The backend with the kernels compiled for the CPU.
             ("rocm-backend", &["_rocm", "candle-rocm-sys/cpu"]),
-            // What the code of the backend asks for; programs name one of the two above.
+            // Collectives, beside one of the two above.
+            ("rccl", &["_rocm"]),
+            // What the code of the backend asks for; programs name one of the first two.
             ("_rocm", &["dep:candle-rocm-sys"]),
         ],
         added: &[("quantized.rs", "src/quantized/rocm.rs"), ("*", "src/rocm_backend/")],

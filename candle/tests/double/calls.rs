@@ -1,5 +1,8 @@
 //! The HIP calls that ops make after their first use: one launch each, without allocations and copies. The double
 //! counts the calls.
+use crate::config::{self, Split};
+use crate::model::Llama;
+use crate::weights::Random;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{D, DType, Device, Module, Result, Tensor};
 use candle_nn::fused;
@@ -85,6 +88,28 @@ pub fn a_decode_step_is_its_launches() -> Result<()> {
         layers.iter().try_fold(x, |x, layer| layer.step(&x))
     };
     assert_eq!(calls_of(step)?, [launches(2 + 2 * 19)]);
+    Ok(())
+}
+
+/// A token of the example llama_parallel: eight launches for each layer, to which many ranks add two all-reduces.
+pub fn a_step_of_the_parallel_llama_is_its_launches() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let mut config = config::shape("tiny").expect("a shape").config();
+    // Shorter rows of bf16 are multiplied one matrix after the other.
+    (config.hidden_size, config.intermediate_size) = (1024, 1024);
+    for dtype in [DType::F32, DType::BF16] {
+        let weights = Random { device: device.clone(), dtype, rank: 0, size: 1, pieces: 1, has_output: true };
+        let split = Split::new(&config, 0, 1).expect("one rank");
+        let llama = Llama::load(&weights, &config, split, None, (64, dtype, &device)).expect("a model");
+        let llama = RefCell::new(llama);
+        let step = || {
+            let logits = llama.borrow_mut().forward(&Tensor::new(&[7u32], &device)?);
+            Ok(logits.expect("logits"))
+        };
+        // The id, the embedding, the norm, the output layer; in bf16 the logits become f32.
+        let around = if dtype == DType::F32 { 4 } else { 5 };
+        assert_eq!(calls_of(step)?, [launches(around + 2 * 8)]);
+    }
     Ok(())
 }
 

@@ -4,7 +4,16 @@ use candle_core::Result;
 use libtest_mimic::{Arguments, Trial};
 
 mod calls;
+#[allow(dead_code)]
+#[path = "../../examples/llama_parallel/config.rs"]
+mod config;
 mod machines;
+#[allow(dead_code)]
+#[path = "../../examples/llama_parallel/model.rs"]
+mod model;
+#[allow(dead_code)]
+#[path = "../../examples/llama_parallel/weights.rs"]
+mod weights;
 
 type Test = fn() -> Result<()>;
 
@@ -16,6 +25,7 @@ fn main() {
         ("each_op_is_its_launches", calls::each_op_is_its_launches),
         ("an_elementwise_chain_is_its_launches", calls::an_elementwise_chain_is_its_launches),
         ("a_decode_step_is_its_launches", calls::a_decode_step_is_its_launches),
+        ("a_step_of_the_parallel_llama_is_its_launches", calls::a_step_of_the_parallel_llama_is_its_launches),
         ("activations_are_quantized_once", calls::activations_are_quantized_once),
         ("products_of_one_input_are_one_launch", calls::products_of_one_input_are_one_launch),
         ("a_cache_grows_in_place", calls::a_cache_grows_in_place),

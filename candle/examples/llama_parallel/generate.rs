@@ -1,0 +1,194 @@
+//! The work of one rank: loads its part of the model, reads the prompt, continues the text. Rank 0 prints.
+use crate::config::{self, Split};
+use crate::launch::Rank;
+use crate::model::Llama;
+use crate::options::{Options, Source};
+use crate::weights::{Files, Random, Weights};
+use anyhow::{Context, Result, anyhow, bail};
+use candle_core::rocm_backend::rccl::{Broadcast, Comm};
+use candle_core::{DType, Device, Tensor};
+use candle_transformers::generation::{LogitsProcessor, Sampling};
+use candle_transformers::models::llama::{Config, LlamaEosToks};
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokenizers::Tokenizer;
+
+/// The configuration of the model that the options name.
+pub fn config(options: &Options) -> Result<Config> {
+    match &options.source {
+        Source::Folder(folder) => config::read(&folder.join("config.json")),
+        Source::Random(shape) => Ok(shape.config()),
+    }
+}
+
+/// Does the work of `rank`. Returns the generated tokens.
+pub fn run(options: &Options, config: &Config, rank: &Rank, output: &mut dyn Write) -> Result<Vec<u32>> {
+    let (start, says) = (Instant::now(), rank.number == 0);
+    let split = Split::new(config, rank.number, rank.size)?;
+    if says {
+        describe(rank)?;
+    }
+    let context = options.context.min(config.max_position_embeddings);
+    let mut model = load(options, config, split, rank, context)?;
+    wait(rank)?;
+    if says {
+        let bytes = rank.device.as_rocm_device()?.handle().memory_stats()?.live_bytes as f64 / 1e6;
+        eprintln!("loaded in {:.1} s; rank 0 has {bytes:.1} MB on its device", start.elapsed().as_secs_f64());
+    }
+    let (tokenizer, prompt) = prompt(options, config)?;
+    if prompt.is_empty() || prompt.len() > context {
+        bail!("the prompt has {} tokens; 1 to {context} fit (--context)", prompt.len());
+    }
+    let mut next = Next::new(options, rank);
+    if matches!(options.source, Source::Random(_)) {
+        // Kernels and connections are loaded and made on their first use, which is not measured.
+        for tokens in [&prompt[..], &prompt[..1]] {
+            next.token(&model.forward(&Tensor::new(tokens, &rank.device)?)?)?;
+            if model.length() == context {
+                break;
+            }
+        }
+        model.clear();
+        next = Next::new(options, rank);
+    }
+
+    let mut stream = tokenizer.as_ref().map(|tokenizer| tokenizer.decode_stream(true));
+    let mut begin = Instant::now();
+    let mut token = next.token(&model.forward(&Tensor::new(&prompt[..], &rank.device)?)?)?;
+    let reading = begin.elapsed().as_secs_f64();
+    begin = Instant::now();
+    let mut tokens = Vec::new();
+    while !is_end(config, token) {
+        tokens.push(token);
+        if let Some(stream) = stream.as_mut().filter(|_| says) {
+            if let Some(text) = stream.step(token).map_err(|error| anyhow!("token {token}: {error}"))? {
+                output.write_all(text.as_bytes())?;
+                output.flush()?;
+            }
+        }
+        if tokens.len() == options.tokens || model.length() == context {
+            break;
+        }
+        token = next.token(&model.forward(&Tensor::new(&[token], &rank.device)?)?)?;
+    }
+    let generating = begin.elapsed().as_secs_f64();
+    if says {
+        if stream.is_some() {
+            writeln!(output)?;
+        }
+        // Reading the prompt gave the first token.
+        let steps = model.length() - prompt.len();
+        eprint!("prompt: {} tokens, {:.1} tokens/s", prompt.len(), prompt.len() as f64 / reading.max(1e-9));
+        eprintln!("; generated: {} tokens, {:.1} tokens/s", tokens.len(), steps as f64 / generating.max(1e-9));
+    }
+    Ok(tokens)
+}
+
+fn describe(rank: &Rank) -> Result<()> {
+    let handle = rank.device.as_rocm_device()?.handle();
+    let info = handle.info()?;
+    let ranks = match rank.comm {
+        Some(_) => format!("{} ranks, {}", rank.size, library(handle.comm_library()?)),
+        None => "1 rank".into(),
+    };
+    eprintln!("{} ({}): {ranks}", info.name(), info.architecture());
+    Ok(())
+}
+
+/// A library and its version, of which a CPU device has none: 22304 is 2.23.4.
+fn library((name, version): (&str, i32)) -> String {
+    match version {
+        0 => name.into(),
+        _ => format!("{name} {}.{}.{}", version / 10000, version / 100 % 100, version % 100),
+    }
+}
+
+fn load(options: &Options, config: &Config, split: Split, rank: &Rank, context: usize) -> Result<Llama> {
+    let weights: Box<dyn Weights> = match &options.source {
+        Source::Folder(folder) => Box::new(Files::open(folder, &split, options.dtype, &rank.device)?),
+        Source::Random(shape) => Box::new(Random {
+            device: rank.device.clone(),
+            dtype: options.dtype,
+            rank: split.rank,
+            size: split.size,
+            pieces: shape.kv_heads,
+            has_output: !shape.tied,
+        }),
+    };
+    Llama::load(&*weights, config, split, rank.comm.as_ref(), (context, options.dtype, &rank.device))
+}
+
+/// The tokens of the prompt; random ones if the weights are random.
+fn prompt(options: &Options, config: &Config) -> Result<(Option<Tokenizer>, Vec<u32>)> {
+    match &options.source {
+        Source::Folder(folder) => {
+            let path = folder.join("tokenizer.json");
+            let failed = |error| anyhow!("{error}");
+            let tokenizer = Tokenizer::from_file(&path).map_err(failed).with_context(|| path.display().to_string())?;
+            let tokens = tokenizer.encode(&options.prompt[..], true).map_err(failed)?.get_ids().to_vec();
+            Ok((Some(tokenizer), tokens))
+        }
+        Source::Random(_) => {
+            let token = |i: usize| ((i * 7919 + 13) % config.vocab_size) as u32;
+            Ok((None, (0..options.prompt_tokens).map(token).collect()))
+        }
+    }
+}
+
+fn is_end(config: &Config, token: u32) -> bool {
+    match &config.eos_token_id {
+        Some(LlamaEosToks::Single(end)) => token == *end,
+        Some(LlamaEosToks::Multiple(ends)) => ends.contains(&token),
+        None => false,
+    }
+}
+
+/// Waits for this rank's work, and fails if another rank is lost.
+fn wait(rank: &Rank) -> Result<()> {
+    match &rank.comm {
+        Some(comm) => comm.wait_for(Some(rank.timeout))?,
+        None => rank.device.synchronize()?,
+    }
+    Ok(())
+}
+
+/// Chooses the next token. Rank 0 does, so that all ranks have the same one whatever the last bits of their logits.
+struct Next {
+    sampler: LogitsProcessor,
+    takes_highest: bool,
+    comm: Option<Arc<Comm>>,
+    device: Device,
+    is_first: bool,
+    timeout: Option<Duration>,
+}
+
+impl Next {
+    fn new(options: &Options, rank: &Rank) -> Next {
+        let sampling = options.sampling();
+        Next {
+            takes_highest: matches!(sampling, Sampling::ArgMax),
+            sampler: LogitsProcessor::from_sampling(options.seed, sampling),
+            comm: rank.comm.clone(),
+            device: rank.device.clone(),
+            is_first: rank.number == 0,
+            timeout: Some(rank.timeout),
+        }
+    }
+
+    /// The logits are a vector. Nothing is read from the device before the communicator has waited.
+    fn token(&mut self, logits: &Tensor) -> Result<u32> {
+        let Some(comm) = &self.comm else { return Ok(self.sampler.sample(logits)?) };
+        let token = if self.takes_highest && self.is_first {
+            logits.argmax_keepdim(0)?
+        } else if self.is_first {
+            comm.wait_for(self.timeout)?;
+            Tensor::new(&[self.sampler.sample(logits)?], &self.device)?
+        } else {
+            Tensor::zeros(1, DType::U32, &self.device)?
+        };
+        token.inplace_op1(&Broadcast::new(comm.clone(), 0))?;
+        comm.wait_for(self.timeout)?;
+        Ok(token.to_vec1::<u32>()?[0])
+    }
+}
