@@ -576,6 +576,24 @@ fn a_rank_that_leaves() {
     assert!(begin.elapsed() < Duration::from_secs(30));
 }
 
+/// A rank may go when its own work is done. The others still wait for theirs.
+#[test]
+fn a_rank_that_is_done_first() {
+    for _ in 0..50 {
+        on_cpu(3, PATIENCE, |_| ());
+        on_cpu(3, PATIENCE, |comm| {
+            assert_eq!(add_ones(comm).expect("all call"), 3.0);
+            if comm.rank() == 0 {
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            if comm.rank() != 2 {
+                comm.wait(PATIENCE).expect("the work is done");
+                assert!(comm.is_ready().expect("an answer"));
+            }
+        });
+    }
+}
+
 #[test]
 fn abort_ends_a_waiting_call() {
     let begin = Instant::now();
