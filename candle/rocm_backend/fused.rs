@@ -172,16 +172,10 @@ fn of_a_row<'a, const N: usize>(
     layers.iter().map(of).collect()
 }
 
-/// A tensor's storage while it is read, and its layout.
+/// What is added to products, as the launchers take it.
 #[cfg(feature = "_rocm")]
-type Guard<'a> = (std::sync::RwLockReadGuard<'a, Storage>, &'a candle::Layout);
-
-#[cfg(feature = "_rocm")]
-fn biases_of<'a>(guards: &'a [Option<Guard<'_>>]) -> Result<Vec<Option<kernels::View<'a>>>> {
-    let view = |(storage, layout): &'a Guard<'_>| {
-        RocmStorage::of(storage, "products", "a bias")?.contiguous(layout, "products", "a bias")
-    };
-    guards.iter().map(|guard| guard.as_ref().map(view).transpose()).collect()
+fn bias_of<'a>(storage: &'a Storage, layout: &candle::Layout) -> Result<kernels::View<'a>> {
+    RocmStorage::of(storage, "products", "a bias")?.contiguous(layout, "products", "a bias")
 }
 
 /// A tensor like `x`, but with rows of `n` elements.
@@ -200,7 +194,8 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
         let (storage, layout) = x.storage_and_layout();
         let x_s = RocmStorage::of(&storage, "products", "x")?;
         let guards: Vec<_> = weights.iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
-        let biases = biases_of(&guards)?;
+        let biases = guards.iter().map(|guard| guard.as_ref().map(|(bias, l)| bias_of(bias, l)).transpose());
+        let biases = biases.collect::<Result<Vec<_>>>()?;
         let matrices: Vec<_> = weights.iter().map(|(matrix, _)| *matrix).collect();
         if let Some(results) = QRocmStorage::products(&matrices, &biases, x_s, layout)? {
             let rows = matrices.iter().map(|(_, shape)| shape.dims()[0]);
@@ -217,7 +212,8 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
             .map(|(storage, layout)| Ok((RocmStorage::of(storage, "products", "weights")?, *layout)))
             .collect::<Result<Vec<_>>>()?;
         let its_guards: Vec<_> = weights.iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
-        let biases = biases_of(&its_guards)?;
+        let biases = its_guards.iter().map(|guard| guard.as_ref().map(|(bias, l)| bias_of(bias, l)).transpose());
+        let biases = biases.collect::<Result<Vec<_>>>()?;
         let results = RocmStorage::of(&storage, "products", "x")?.row_products(layout, &operands, &biases)?;
         let rows = weights.iter().map(|(weights, _)| weights.dims()[0]);
         let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();

@@ -117,6 +117,13 @@ fn layers_of_one_input() -> Result<()> {
             for (layer, result) in layers.iter().zip(&results) {
                 equal(result, &layer.forward(&x)?)?;
             }
+            let biases = n.map(|n| random(&[n], dtype, &device));
+            let [b0, b1, b2] = [&biases[0], &biases[1], &biases[2]].map(|bias| bias.as_ref().expect("a tensor"));
+            let biased = [(0, b0), (1, b1), (2, b2)].map(|(i, bias)| fused::Biased(&layers[i], bias));
+            let results = fused::products([&biased[0], &biased[1], &biased[2]], &x)?;
+            for (layer, result) in biased.iter().zip(&results) {
+                equal(result, &layer.forward(&x)?)?;
+            }
             for activation in [Activation::Silu, Activation::NewGelu, Activation::Relu, Activation::Relu2] {
                 for (gate, up) in [(&first, &second), (&up, &other)] {
                     let gated = fused::gate_products(activation, [gate, up], &x)?;

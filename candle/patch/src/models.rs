@@ -45,6 +45,8 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/qwen3.rs", 1, QWEN3_ROPE.0, QWEN3_ROPE.1).or(&[0]),
     text("src/models/qwen3.rs", 1, ROPE_ANGLES.0, ROPE_ANGLES.1).or(&[0]),
     text("src/models/quantized_qwen3.rs", 1, ROPE_ANGLES_PUB.0, ROPE_ANGLES_PUB.1).or(&[0]),
+    text("src/models/quantized_qwen3.rs", 1, WIDE_ANGLES.0, WIDE_ANGLES.1).or(&[0]),
+    text("src/models/quantized_qwen3.rs", 1, WIDE_ANGLES_MADE.0, WIDE_ANGLES_MADE.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QWEN3_MOE_ROPE.0, QWEN3_MOE_ROPE.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QWEN3_MOE_ROPE_END.0, QWEN3_MOE_ROPE_END.1).or(&[0]),
     text("src/models/", SOME, ROPE_CACHE.0, ROPE_CACHE.1).when(APPLY_ROPE.0),
@@ -214,8 +216,7 @@ const QUANTIZED_QWEN3_ATTENTION: Change = (
     "        // Per-head Q/K norms (must stay as tensor ops)\n",
     "\
         if candle_nn::fused::has_attention(&q) {
-            let [cos, sin] = self.rotary_emb.angles(offset, l)?;
-            let (cos, sin) = (cos.to_dtype(q.dtype())?, sin.to_dtype(q.dtype())?);
+            let [cos, sin] = self.rotary_emb.angles_as(q.dtype(), offset, l)?;
             let norms = [self.q_norm.of_heads(), self.k_norm.of_heads()];
             let cache = self.kv_cache.as_mut().unwrap();
             let (q, k, v) = cache.append_normed([&q, &k, &v], norms, [&cos, &sin])?;
@@ -961,6 +962,34 @@ const ROPE_ANGLES: Change = (
 
     /// Apply RoPE (q, k shape: B x H x L x D)
     pub(crate) fn apply(",
+);
+
+/// The angles are f16 or bf16, and the activations f32: each layer would convert them for each token.
+const WIDE_ANGLES: Change = (
+    "    half_d: usize,\n}\n\nimpl RotaryEmbedding {\n",
+    "    \
+    half_d: usize,
+    /// The cosines and sines in f32.
+    wide: [Tensor; 2],
+}
+
+impl RotaryEmbedding {
+    /// The cosines and sines of `len` positions, in a dtype.
+    fn angles_as(&self, dtype: DType, offset: usize, len: usize) -> Result<[Tensor; 2]> {
+        let [cos, sin] = if dtype == DType::F32 { &self.wide } else { &[self.cos.clone(), self.sin.clone()] };
+        Ok([cos.narrow(0, offset, len)?.to_dtype(dtype)?, sin.narrow(0, offset, len)?.to_dtype(dtype)?])
+    }
+
+",
+);
+
+const WIDE_ANGLES_MADE: Change = (
+    "        Ok(Self {\n            sin: sin_t,\n            cos: cos_t,\n",
+    "        Ok(Self {
+            wide: [cos_t.to_dtype(DType::F32)?, sin_t.to_dtype(DType::F32)?],
+            sin: sin_t,
+            cos: cos_t,
+",
 );
 
 const ROPE_ANGLES_PUB: Change = (
