@@ -325,6 +325,93 @@ pub const QUANTIZED_QWEN2_ANGLES: Change = (
 ",
 );
 
+// --- Qwen3 ---------------------------------------------------------------------------------------------------------
+
+pub const QWEN3_LAYER: Change = (
+    "\
+    fn forward(&mut self, x: &Tensor, mask: Option<&Tensor>, offset: usize) -> Result<Tensor> {
+        let h = self.ln1.forward(x)?;
+        let h = self.self_attn.forward(&h, mask, offset)?;
+        let x = (x + h)?;
+        let h2 = self.ln2.forward(&x)?;
+        let h2 = h2.apply(&self.mlp)?;
+        x + h2
+",
+    "\
+    fn forward(
+        &mut self,
+        x: candle_nn::fused::Input,
+        mask: Option<&Tensor>,
+        offset: usize,
+    ) -> Result<candle_nn::fused::Input> {
+        let (x, h) = self.ln1.forward_of(x)?;
+        let h = self.self_attn.forward(&h, mask, offset)?;
+        let (x, h2) = self.ln2.forward_sum(&x, &h)?;
+        let h2 = h2.apply(&self.mlp)?;
+        Ok(candle_nn::fused::Input { trunk: x, branch: Some(h2) })
+",
+);
+
+pub const QWEN3_MOE_LAYER: Change = (
+    "\
+    fn forward(&mut self, x: &Tensor, mask: Option<&Tensor>, offset: usize) -> Result<Tensor> {
+        let h = self.ln1.forward(x)?;
+        let h = self.self_attn.forward(&h, mask, offset)?;
+        let x = (x + h)?;
+        let h2 = self.ln2.forward(&x)?;
+        let h2 = self.feed_forward.forward(&h2, mask.is_some())?;
+        x + h2
+",
+    "\
+    fn forward(
+        &mut self,
+        x: candle_nn::fused::Input,
+        mask: Option<&Tensor>,
+        offset: usize,
+    ) -> Result<candle_nn::fused::Input> {
+        let (x, h) = self.ln1.forward_of(x)?;
+        let h = self.self_attn.forward(&h, mask, offset)?;
+        let (x, h2) = self.ln2.forward_sum(&x, &h)?;
+        let h2 = self.feed_forward.forward(&h2, mask.is_some())?;
+        Ok(candle_nn::fused::Input { trunk: x, branch: Some(h2) })
+",
+);
+
+pub const QWEN3_LAYERS: Change = (
+    "\
+            h = layer.forward(&h, causal.as_ref(), offset)?;
+        }
+        self.norm.forward(&h)
+",
+    "\
+            h = layer.forward(h, causal.as_ref(), offset)?;
+        }
+        let (_, h) = self.norm.forward_of(h)?;
+        Ok(h)
+",
+);
+
+pub const QUANTIZED_QWEN3_LAYERS: Change = (
+    "\
+            h = layer.forward(&h, causal_mask.as_ref(), offset)?;
+        }
+        let h = self.norm.forward(&h)?;
+        let _enter = self.span_output.enter();
+        let last_hidden = h.narrow(1, l - 1, 1)?;
+",
+    "\
+            h = layer.forward(h, causal_mask.as_ref(), offset)?;
+        }
+        let (_, last_hidden) = self.norm.forward_of(h.narrow(1, l - 1, 1)?)?;
+        let _enter = self.span_output.enter();
+",
+);
+
+pub const QWEN3_EMBEDDED: Change = (
+    "let mut h = self.embed_tokens.forward(input)?;",
+    "let mut h = candle_nn::fused::Input::from(self.embed_tokens.forward(input)?);",
+);
+
 // --- Gemma -----------------------------------------------------------------------------------------------------------
 
 /// The factors of a norm, added up once. For a model with [`GEMMA_FACTORS_USED`].

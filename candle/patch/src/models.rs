@@ -121,19 +121,25 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/models/", SOME, GEMMA_NORM_NEW.0, GEMMA_NORM_NEW.1).when(GEMMA_SUM.0),
     text("src/models/", SOME, GEMMA_SUM.0, GEMMA_SUM.1).when(GEMMA_NORM.0),
     text("src/models/quantized_gemma3.rs", 1, QUANTIZED_GEMMA3_SUM.0, QUANTIZED_GEMMA3_SUM.1),
+    text("src/models/qwen3.rs", 1, QWEN3_LAYER.0, QWEN3_LAYER.1),
+    text("src/models/qwen3.rs", 1, QWEN3_LAYERS.0, QWEN3_LAYERS.1),
+    text("src/models/qwen3.rs", 1, QWEN3_EMBEDDED.0, QWEN3_EMBEDDED.1),
+    text("src/models/qwen3_moe.rs", 1, QWEN3_MOE_LAYER.0, QWEN3_MOE_LAYER.1),
+    text("src/models/qwen3_moe.rs", 1, QWEN3_LAYERS.0, QWEN3_LAYERS.1),
+    text("src/models/qwen3_moe.rs", 1, QWEN3_EMBEDDED.0, QWEN3_EMBEDDED.1),
+    text("src/models/quantized_qwen3.rs", 1, QWEN3_LAYER.0, QWEN3_LAYER.1),
+    text("src/models/quantized_qwen3.rs", 1, QUANTIZED_QWEN3_LAYERS.0, QUANTIZED_QWEN3_LAYERS.1),
+    text("src/models/quantized_qwen3.rs", 1, QWEN3_EMBEDDED.0, QWEN3_EMBEDDED.1),
     text("src/models/quantized_qwen2.rs", 1, QUANTIZED_QWEN2_SUM.0, QUANTIZED_QWEN2_SUM.1),
     text("src/models/quantized_qwen2.rs", 1, QUANTIZED_LLAMA_INPUT.0, QUANTIZED_LLAMA_INPUT.1),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_SUM.0, QUANTIZED_LLAMA_SUM.1).or(&[0]),
     text("src/models/quantized_llama.rs", 1, QUANTIZED_LLAMA_INPUT.0, QUANTIZED_LLAMA_INPUT.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QUANTIZED_QWEN3_MOE_SUM.0, QUANTIZED_QWEN3_MOE_SUM.1).or(&[0]),
     text("src/models/quantized_qwen3_moe.rs", 1, QUANTIZED_QWEN3_MOE_INPUT.0, QUANTIZED_QWEN3_MOE_INPUT.1).or(&[0]),
-    text("src/models/quantized_qwen3.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
     text("src/models/llama.rs", 1, LLAMA_SUM.0, LLAMA_SUM.1).when(LLAMA_BLOCKS.0),
     text("src/models/llama.rs", 1, LLAMA_INPUT.0, LLAMA_INPUT.1).when(LLAMA_BLOCKS.0),
     text("src/models/llama.rs", 1, LLAMA_EMBEDDED.0, LLAMA_EMBEDDED.1).when(LLAMA_BLOCKS.0),
     text("src/models/llama.rs", 2, LLAMA_BLOCKS.0, LLAMA_BLOCKS.1).or(&[0]),
-    text("src/models/qwen3.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
-    text("src/models/qwen3_moe.rs", 1, QUANTIZED_QWEN3_SUM.0, QUANTIZED_QWEN3_SUM.1).or(&[0]),
     // Mixtures of experts. The fused kernels take f16 and bf16. The plain path is there for f32, and for other devices
     // of a build for ROCm.
     text("src/models/qwen3_moe.rs", 1, "if cfg!(feature = \"cuda\") {", FUSED_MOE),
@@ -648,11 +654,6 @@ const QUANTIZED_QWEN3_MOE_SUM: Change = (
 const QUANTIZED_QWEN3_MOE_INPUT: Change = (
     "let mut xs = self.tok_embeddings.forward(x)?;",
     "let mut xs = candle_nn::fused::Input::from(self.tok_embeddings.forward(x)?);",
-);
-
-const QUANTIZED_QWEN3_SUM: Change = (
-    "        let x = (x + h)?;\n        let h2 = self.ln2.forward(&x)?;\n",
-    "        let (x, h2) = self.ln2.forward_sum(x, &h)?;\n",
 );
 
 const LLAMA_SUM: Change = (
