@@ -131,6 +131,78 @@ pub const SUM: Change = (
 ",
 );
 
+/// The same across layers.
+pub const SUM_LAYER: Change = (
+    "\
+        xs: &Tensor,
+        attention_mask: Option<&Tensor>,
+        seqlen_offset: usize,
+    ) -> Result<Tensor> {
+        let residual = xs;
+        let xs = self.input_layernorm.forward(xs)?;
+        let xs = self.self_attn.forward(&xs, attention_mask, seqlen_offset)?;
+        let xs = (xs + residual)?;
+        let residual = &xs;
+        let xs = xs.apply(&self.post_attention_layernorm)?.apply(&self.mlp)?;
+        residual + xs
+",
+    "\
+        xs: candle_nn::fused::Input,
+        attention_mask: Option<&Tensor>,
+        seqlen_offset: usize,
+    ) -> Result<candle_nn::fused::Input> {
+        let (residual, xs) = self.input_layernorm.forward_of(xs)?;
+        let xs = self.self_attn.forward(&xs, attention_mask, seqlen_offset)?;
+        let (residual, xs) = self.post_attention_layernorm.forward_sum(&xs, &residual)?;
+        let xs = xs.apply(&self.mlp)?;
+        Ok(candle_nn::fused::Input { trunk: residual, branch: Some(xs) })
+",
+);
+
+macro_rules! sum_layers {
+    ($begin:literal, $mask:literal, $end:literal, $new_end:literal) => {
+        (
+            concat!(
+                "        let mut xs = ",
+                $begin,
+                ";\n        for layer in self.layers.iter_mut() {\n            xs = layer.forward(&xs, ",
+                $mask,
+                ", seqlen_offset)?\n        }\n",
+                $end
+            ),
+            concat!(
+                "        let mut xs = candle_nn::fused::Input::from(",
+                $begin,
+                ");\n        for layer in self.layers.iter_mut() {\n            xs = layer.forward(xs, ",
+                $mask,
+                ", seqlen_offset)?\n        }\n",
+                $new_end
+            ),
+        )
+    };
+}
+
+pub const SUM_LAYERS: Change = sum_layers!(
+    "self.embed_tokens.forward(input_ids)?",
+    "attention_mask.as_ref()",
+    "        xs.narrow(1, seq_len - 1, 1)?\n            .apply(&self.norm)?\n            .apply(&self.lm_head)\n",
+    "        self.norm.forward_of(xs.narrow(1, seq_len - 1, 1)?)?.1.apply(&self.lm_head)\n"
+);
+
+pub const SUM_LAYERS_OF_EMBEDDINGS: Change = sum_layers!(
+    "xs.clone()",
+    "attn_mask",
+    "        xs.narrow(1, seq_len - 1, 1)?\n            .apply(&self.norm)?\n            .apply(&self.lm_head)\n",
+    "        self.norm.forward_of(xs.narrow(1, seq_len - 1, 1)?)?.1.apply(&self.lm_head)\n"
+);
+
+pub const SUM_LAYERS_ALONE: Change = sum_layers!(
+    "self.embed_tokens.forward(input_ids)?",
+    "attention_mask.as_ref()",
+    "        xs.apply(&self.norm)\n",
+    "        Ok(self.norm.forward_of(xs)?.1)\n"
+);
+
 // --- Phi-3 -----------------------------------------------------------------------------------------------------------
 
 pub const PHI3_GATE: Change = (
