@@ -631,37 +631,36 @@ pub struct Likeliest {
     pub probabilities: Vec<f32>,
 }
 
-/// The first number of the likeliest tokens that [`likeliest`] downloads, if `k` does not say how many.
+/// The first number of the likeliest tokens that [`likeliest`] downloads, if `k` does not say how many. It downloads 16
+/// times as many where they do not reach `p`.
 const FIRST_LIKELIEST: usize = 1024;
 
 /// The likeliest tokens of `softmax(logits / temperature)`: at most `k`, and of these the fewest whose probabilities
 /// reach `p`, as Candle's top-k and top-p sampling choose them. The device sorts; no other token is downloaded. None
 /// where Candle must do it: on other devices, for logits that are no vector of f32, where neither `k` nor `p` leaves a
-/// token out, and where `p` takes more than 1024 tokens.
+/// token out.
 pub fn likeliest(logits: &Tensor, temperature: f64, k: Option<usize>, p: Option<f32>) -> Result<Option<Likeliest>> {
     let is_taken = logits.device().is_rocm() && logits.rank() == 1 && logits.dtype() == DType::F32;
     let (k, p) = (k.filter(|k| *k < logits.elem_count()), p.filter(|p| *p < 1.0));
     if !is_taken || (k.is_none() && p.is_none()) || k == Some(0) || p.is_some_and(|p| p <= 0.0) {
         return Ok(None);
     }
-    let count = k.unwrap_or(FIRST_LIKELIEST).min(logits.elem_count());
     let (sorted, ids) = crate::ops::softmax_last_dim(&(logits / temperature)?)?.sort_last_dim(false)?;
-    let (sorted, ids) = (sorted.narrow(0, 0, count)?.to_vec1::<f32>()?, ids.narrow(0, 0, count)?.to_vec1::<u32>()?);
-    let mut kept = count;
-    if let Some(p) = p {
-        let mut sum = 0.0;
-        kept = 0;
-        for probability in &sorted {
-            if sum >= p {
-                break;
-            }
-            sum += probability;
+    let most = k.unwrap_or(logits.elem_count());
+    let mut count = k.unwrap_or(FIRST_LIKELIEST).min(most);
+    let (sorted, kept) = loop {
+        let sorted = sorted.narrow(0, 0, count)?.to_vec1::<f32>()?;
+        let (mut sum, mut kept) = (0.0, 0);
+        while kept < count && p.is_none_or(|p| sum < p) {
+            sum += sorted[kept];
             kept += 1;
         }
-        if sum < p && k.is_none() && count < logits.elem_count() {
-            return Ok(None);
+        if p.is_none_or(|p| sum >= p) || count == most {
+            break (sorted, kept);
         }
-    }
+        count = (count * 16).min(most);
+    };
+    let ids = ids.narrow(0, 0, count)?.to_vec1::<u32>()?;
     let mut pairs: Vec<_> = ids.into_iter().zip(sorted).take(kept).collect();
     pairs.sort_by_key(|(token, _)| *token);
     let (tokens, probabilities) = pairs.into_iter().unzip();
