@@ -248,3 +248,39 @@ fn synchronous_handles_wait() {
         holds(&y, 3.0);
     });
 }
+
+/// On real GPUs, which `CANDLE_ROCM_COMM_DEVICES` names with commas: copies from each to the next, in order.
+#[test]
+#[ignore = "needs devices, named in CANDLE_ROCM_COMM_DEVICES"]
+fn real_devices() {
+    let names = std::env::var("CANDLE_ROCM_COMM_DEVICES").expect("CANDLE_ROCM_COMM_DEVICES, such as hip:0,hip:1");
+    let devices: Vec<_> = names.split(',').map(|name| Device::open_named(name).expect("a device")).collect();
+    assert!(devices.len() > 1, "{names}: two devices or more");
+    let buffers = |device: &Device| [0; 3].map(|_| device.upload(&ramp(0.0)).expect("memory"));
+    let all: Vec<_> = devices.iter().map(buffers).collect();
+    for (i, device) in devices.iter().enumerate() {
+        let next = (i + 1) % devices.len();
+        let has_access = device.peer_access(&devices[next]).expect("an answer");
+        println!("{}: peer access to {}: {has_access}", names, devices[next].info().expect("a description").name());
+    }
+    // Each round adds 1 on every device. Nothing waits for the host; what a device copied from changes at once.
+    for _ in 0..200 {
+        for (i, device) in devices.iter().enumerate() {
+            let next = (i + 1) % devices.len();
+            let [x, y, other] = &all[i];
+            add_one(device, x, y);
+            copy(&devices[next], &all[next][0], device, y).expect("a copy");
+            add_one(device, other, y);
+        }
+    }
+    holds(&all[0][0], 200.0 * devices.len() as f32);
+    // An event of one device holds up the other.
+    let mark = devices[0].event().expect("an event");
+    let [x, y, _] = &all[0];
+    add_one(&devices[0], x, y);
+    mark.record(&devices[0]).expect("a mark");
+    devices[1].wait(&mark).expect("a wait");
+    devices[1].synchronize().expect("the work is done");
+    assert!(mark.is_done().expect("an answer"));
+    holds(y, 200.0 * devices.len() as f32 + 1.0);
+}
