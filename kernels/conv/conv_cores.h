@@ -57,14 +57,16 @@ CRK_FN void store_phase(const crk_conv_phases_t &call, const phase_place &at, co
   const uint64_t size = static_cast<uint64_t>(height) * width;
   dst += (place.matrix * call.most.product.lhs.rows + place.row) * size;
   team.store([&](uint32_t row, uint32_t column, const auto &sums) {
-    CRK_UNROLL
-    for (uint32_t j = 0; j < sizeof(sums.v) / sizeof(sums.v[0]); j++) {
-      uint32_t y = static_cast<uint32_t>(place.column) + column + j,
-               x = take_coordinate(y, call.most.windows.positions);
-      y = y * down + at.down.first;
-      x = x * across + at.across.first;
-      if (row < place.rows && column + j < place.columns && y < height && x < width) {
-        dst[row * size + (y * width + x)] = convert<D>(sums.v[j]);
+    if (row < place.rows) {
+      D *const to = dst + row * size;
+      CRK_UNROLL
+      for (uint32_t j = 0; j < sizeof(sums.v) / sizeof(sums.v[0]); j++) {
+        uint32_t y = static_cast<uint32_t>(place.column) + column + j;
+        const uint32_t x = take_coordinate(y, call.most.windows.positions) * across + at.across.first;
+        y = y * down + at.down.first;
+        if (column + j < place.columns && y < height && x < width) {
+          to[y * width + x] = convert<D>(sums.v[j]);
+        }
       }
     }
   });
@@ -78,16 +80,14 @@ CRK_FN void conv_cores_tile(const crk_conv_phases_t &call, const T *weights, con
   uint64_t block = call.first_block + block_index().x;
   const phase_place at(call, block);
   const matmul_place place(product, S::Rows, S::Columns, block);
-  crk_windows_t windows = call.most.windows;
-  windows.columns = at.across.taps > call.across.taps ? windows.columns : call.fewer_columns;
-  windows.h_padding = at.down.padding;
-  windows.w_padding = at.across.padding;
+  const crk_windows_t &windows = call.most.windows;
+  const crk_divisor_t &columns = at.across.taps > call.across.taps ? windows.columns : call.fewer_columns;
   const uint64_t channels = windows.channels.size;
   const uint64_t before = static_cast<uint64_t>(at.down.before) * call.across.window + at.down.taps * at.across.before;
   const uint64_t k = at.down.taps * at.across.taps * channels, end = place.first + place.k;
   left_copy left(weights + (place.lhs + before * channels), product.lhs, place.rows);
-  right_copy right(images + place.rhs, windows, static_cast<uint32_t>(place.column),
-                   static_cast<uint32_t>(place.first));
+  right_copy right(images + place.rhs, windows, static_cast<uint32_t>(place.column), static_cast<uint32_t>(place.first),
+                   columns, at.down.padding, at.across.padding);
   product_team<S, left_copy, right_copy> team;
   add_products<S>(team, left, right, room, k < place.first ? 0 : (k < end ? k : end) - place.first);
 
