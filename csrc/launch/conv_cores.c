@@ -209,8 +209,6 @@ static work_t describe_windows(crk_conv_phases_t *call, const crk_convolution_t 
     const uint64_t rows = down->taps + (down->longer != 0), columns = across->taps + (across->longer != 0);
     work = (work_t){call->phases.size, crk_priv_ceil_div(s->h_out, down->stride.size),
                     crk_priv_ceil_div(s->w_out, across->stride.size), rows * columns * channels};
-    windows->stride = 1;
-    windows->dilation = (uint32_t)(across->dilation / (across->stride.size / across->apart.size));
     crk_priv_divisor_init(&windows->columns, columns, false);
   } else {
     work = (work_t){1, s->h_out, s->w_out, s->h_k * s->w_k * channels};

@@ -6,13 +6,15 @@ typedef struct dim {
   uint64_t size, window, stride, padding, dilation; /* `size` of dst */
 } dim_t;
 
-/* Strides do nothing where there is one output and no padding: a signal is an image with one row. A dilation does
- * nothing in a window of one element. */
-static void describe(const crk_conv_t *s, dim_t *down, dim_t *across) {
-  const uint64_t dilation = s->h_k * s->w_k == 1 ? 1 : s->dilation;
-  *down = (dim_t){s->h_out, s->h_k, s->h_out == 1 && s->h_padding == 0 ? 1 : s->stride, s->h_padding, dilation};
-  *across = (dim_t){s->w_out, s->w_k, s->stride, s->w_padding, dilation};
+/* A dilation does nothing in a window of one element. */
+static uint64_t dilation_of(const crk_conv_t *s) { return s->h_k * s->w_k == 1 ? 1 : s->dilation; }
+
+/* A stride does nothing where one output without padding is all there is, such as the row of a signal. */
+static dim_t describe(const crk_conv_t *s, uint64_t size, uint64_t window, uint64_t padding) {
+  return (dim_t){size, window, size == 1 && padding == 0 ? 1 : s->stride, padding, dilation_of(s)};
 }
+static dim_t describe_down(const crk_conv_t *s) { return describe(s, s->h_out, s->h_k, s->h_padding); }
+static dim_t describe_across(const crk_conv_t *s) { return describe(s, s->w_out, s->w_k, s->w_padding); }
 
 static uint64_t greatest_common(uint64_t a, uint64_t b) {
   while (b != 0) {
@@ -30,8 +32,7 @@ static bool fits(const dim_t *d) {
 }
 
 bool crk_priv_phases_fit(const crk_conv_t *shape) {
-  dim_t down, across;
-  describe(shape, &down, &across);
+  const dim_t down = describe_down(shape), across = describe_across(shape);
   return fits(&down) && fits(&across) &&
          crk_priv_bits_of((down.size - 1) / down.stride) + crk_priv_bits_of((across.size - 1) / across.stride) <= 31;
 }
@@ -51,8 +52,10 @@ static void init(crk_phases_t *phases, const dim_t *d) {
 }
 
 void crk_priv_phases_init(crk_conv_phases_t *call, const crk_conv_t *shape) {
-  dim_t down, across;
-  describe(shape, &down, &across);
+  const dim_t down = describe_down(shape), across = describe_across(shape);
+  const uint64_t dilation = dilation_of(shape);
+  call->most.windows.stride = 1;
+  call->most.windows.dilation = (uint32_t)(dilation / greatest_common(shape->stride, dilation));
   init(&call->down, &down);
   init(&call->across, &across);
   crk_priv_divisor_init(&call->fewer_columns, call->across.taps == 0 ? 1 : call->across.taps, false);

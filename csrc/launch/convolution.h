@@ -26,7 +26,8 @@ crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolut
 /* Whether the sizes of a transposed convolution fit the 32-bit numbers of its phases, and each phase has outputs. */
 bool crk_priv_phases_fit(const crk_conv_t *shape);
 
-/* Describes the phases. Sets all that crk_conv_phases_t has beside `most`. */
+/* Describes the phases. Sets the stride and the dilation of the windows, and all that crk_conv_phases_t has beside
+ * `most`. */
 void crk_priv_phases_init(crk_conv_phases_t *call, const crk_conv_t *shape);
 
 /* The bits that hold each of 0 to `most`. */

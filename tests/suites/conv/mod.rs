@@ -148,7 +148,9 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 add(name, Box::new(move |target, name| products::convolution(target, name, t, flat, transposed)));
             }
         }
-        add("products/graph".into(), Box::new(move |target, _| products::graph(target)));
+        for (name, transposed) in [("products/graph", false), ("products/transposed_graph", true)] {
+            add(name.into(), Box::new(move |target, _| products::graph(target, transposed)));
+        }
         add("sizes".into(), Box::new(move |_, _| calls::sizes()));
         add("graph".into(), Box::new(move |target, _| calls::graph(target)));
         add("bad_input".into(), Box::new(move |target, _| calls::bad_input(target)));

@@ -1,13 +1,13 @@
 //! Convolutions of f16 and bf16 that are matrix products, against plain Rust in f64. The cases have channels around the
 //! edges of pieces and tiles, images with channels first, last and in any other order, gaps, NaN and infinities.
-use super::{dim, refused, slide, with_h};
+use super::{dim, maybe_empty, refused, slide, with_h};
 use crate::suites::matmul::{Filling, admits, fill};
 use crate::support::cases::{Rng, Shape, random_layout};
 use crate::support::number::{F16, Type};
 use crate::support::property::{Operand, Outcome, each_case};
 use crate::support::windows::{FLAT, Slide};
 use crate::support::{Target, open, succeeded};
-use candle_rocm_sys::{Conv, Layout, sys};
+use candle_rocm_sys::{Conv, Device, Layout, sys};
 use std::ptr::null_mut;
 
 const CASES: usize = 40;
@@ -63,6 +63,7 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
             (false, false) => slide(rng),
         };
         let (batch, (c_in, c_out)) = (rng.below(2) + 1, channels(rng));
+        let batch = maybe_empty(rng, batch);
         let image = [dim(rng), dim(rng)].map(|size| if transposed { size.min(60 / s.stride) } else { size });
         let wide = |rng: &mut Rng| if is_pointwise { 1 } else { rng.below(4) + 1 };
         let window = [wide(rng), wide(rng)];
@@ -140,17 +141,20 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
 }
 
 /// A capture takes the scratch memory too: replays see new images and weights.
-pub fn graph(target: &Target) -> Outcome {
+pub fn graph(target: &Target, transposed: bool) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let text = |error: candle_rocm_sys::Error| error.to_string();
     let half = |i: usize, shift: usize| F16.round_bits(((i * 7 + shift) % 23) as f64 - 11.0) as u16;
     let values = |count: usize, shift: usize| (0..count).map(|i| half(i, shift)).collect::<Vec<u16>>();
     let (image, kernel) = (device.upload(&values(2 * 9 * 48, 0)), device.upload(&values(10 * 9 * 9, 5)));
     let (image, kernel) = (image.map_err(text)?, kernel.map_err(text)?);
-    let dst = device.upload(&values(2 * 10 * 48, 1)).map_err(text)?;
-    let layouts = (Layout::contiguous(&[2, 9, 6, 8]).map_err(text)?, Layout::contiguous(&[10, 9, 3, 3]).map_err(text)?);
-    let conv = Conv { padding: 1, ..Conv::default() };
-    let run = || device.conv2d(F16.dtype, (&layouts.0, &image), (&layouts.1, &kernel), &dst, conv).map_err(text);
+    let (channels, outputs, stride) = if transposed { ([9, 10], 11 * 15, 2) } else { ([10, 9], 48, 1) };
+    let dst = device.upload(&values(2 * 10 * outputs, 1)).map_err(text)?;
+    let weights = Layout::contiguous(&[channels[0], channels[1], 3, 3]).map_err(text)?;
+    let images = Layout::contiguous(&[2, 9, 6, 8]).map_err(text)?;
+    let conv = Conv { stride, padding: 1, ..Conv::default() };
+    let call = if transposed { Device::conv_transpose2d } else { Device::conv2d };
+    let run = || call(&device, F16.dtype, (&images, &image), (&weights, &kernel), &dst, conv).map_err(text);
     let read = || dst.download::<u16>().map_err(text);
     run()?;
     // SAFETY: live handles here and below; the graph is destroyed once.
@@ -164,7 +168,7 @@ pub fn graph(target: &Target) -> Outcome {
             kernel.write(&values(10 * 9 * 9, shift + 9)).map_err(text)?;
             run()?;
             let expected = read()?;
-            dst.write(&values(2 * 10 * 48, 1)).map_err(text)?;
+            dst.write(&values(2 * 10 * outputs, 1)).map_err(text)?;
             succeeded(unsafe { sys::crk_graph_launch(graph) })?;
             if read()? != expected {
                 return Err("a replay has other results".into());
