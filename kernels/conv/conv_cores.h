@@ -47,7 +47,7 @@ struct phase_place {
   }
 };
 
-/* Stores the sums of a team as D. `size` is that of an image of dst. */
+/* Stores the sums of a team as D, in every stride-th row and column of an image of dst. */
 template <class D, class Team>
 CRK_FN void store_phase(const crk_conv_phases_t &call, const phase_place &at, const matmul_place &place,
                         const Team &team, D *dst) {
@@ -83,6 +83,7 @@ CRK_FN void conv_cores_tile(const crk_conv_phases_t &call, const T *weights, con
   const crk_windows_t &windows = call.most.windows;
   const crk_divisor_t &columns = at.across.taps > call.across.taps ? windows.columns : call.fewer_columns;
   const uint64_t channels = windows.channels.size;
+  /* The range of k that is the phase, and where the part of the longest phase would end in it. */
   const uint64_t before = static_cast<uint64_t>(at.down.before) * call.across.window + at.down.taps * at.across.before;
   const uint64_t k = at.down.taps * at.across.taps * channels, end = place.first + place.k;
   left_copy left(weights + (place.lhs + before * channels), product.lhs, place.rows);
