@@ -82,7 +82,7 @@ CRK_API crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, 
                                           size_t output_padding, size_t dilation);
 
 /* The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out). For
- * products each dim of dst has as many positions. */
+ * products the condition on positions holds for each dim of dst, and h_k * w_k takes the place of k. */
 CRK_API crk_status_t crk_conv_transpose2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                           crk_const_view_t src, const crk_layout_t *kernel_layout,
                                           crk_const_view_t kernel, crk_view_t dst, size_t stride, size_t padding,
