@@ -47,28 +47,32 @@ struct phase_place {
   }
 };
 
-/* Stores the sums of a team as D, in every stride-th row and column of an image of dst. */
-template <class D, class Team>
+/* Stores the sums of a team in every stride-th row and column of an image of dst, or in scratch memory if k has several
+ * parts. */
+template <class Team, class T>
 CRK_FN void store_phase(const crk_conv_phases_t &call, const phase_place &at, const matmul_place &place,
-                        const Team &team, D *dst) {
+                        const Team &team, T *dst) {
   const uint32_t height = call.down.size, width = call.across.size;
   const uint32_t down = static_cast<uint32_t>(call.down.stride.size);
   const uint32_t across = static_cast<uint32_t>(call.across.stride.size);
   const uint64_t size = static_cast<uint64_t>(height) * width;
-  dst += (place.matrix * call.most.product.lhs.rows + place.row) * size;
-  team.store([&](uint32_t row, uint32_t column, const auto &sums) {
-    if (row < place.rows) {
-      D *const to = dst + row * size;
-      CRK_UNROLL
-      for (uint32_t j = 0; j < sizeof(sums.v) / sizeof(sums.v[0]); j++) {
-        uint32_t y = static_cast<uint32_t>(place.column) + column + j;
-        const uint32_t x = take_coordinate(y, call.most.windows.positions) * across + at.across.first;
-        y = y * down + at.down.first;
-        if (column + j < place.columns && y < height && x < width) {
-          to[y * width + x] = convert<D>(sums.v[j]);
+  const bool has_parts = call.most.product.parts.size > 1;
+  const uint64_t first = (place.matrix * call.most.product.lhs.rows + place.row) * size;
+  team.store_columns([&](uint32_t column) {
+    uint32_t y = static_cast<uint32_t>(place.column) + column;
+    const uint32_t x = take_coordinate(y, call.most.windows.positions) * across + at.across.first;
+    y = y * down + at.down.first;
+    const uint32_t rows = column < place.columns && y < height && x < width ? place.rows : 0, pixel = y * width + x;
+    return [=](uint32_t row, auto sum) {
+      if (row < rows) {
+        const uint64_t to = first + (row * size + pixel);
+        if (has_parts) {
+          reinterpret_cast<wide<T> *>(dst)[to] = sum;
+        } else {
+          dst[to] = convert<T>(sum);
         }
       }
-    }
+    };
   });
 }
 
@@ -96,11 +100,7 @@ CRK_FN void conv_cores_tile(const crk_conv_phases_t &call, const T *weights, con
   block = last.first_block + settled(block_index().x);
   const phase_place last_at(last, block);
   const matmul_place last_place(last.most.product, S::Rows, S::Columns, block);
-  if (last.most.product.parts.size > 1) {
-    store_phase(last, last_at, last_place, team, reinterpret_cast<wide<T> *>(dst));
-  } else {
-    store_phase(last, last_at, last_place, team, dst);
-  }
+  store_phase(last, last_at, last_place, team, dst);
 }
 
 /* dst = weights * windows in tiles of Rows x Columns, one per block. Call is crk_conv_cores_t or crk_conv_phases_t. */
