@@ -1,4 +1,4 @@
-// include/ fnv1a 4bed8cc4ebafe3772befb31b538e6874
+// include/ fnv1a eabfa07c18ef881a369ef2326d2bc015
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2060,7 +2060,7 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out). For
- products each dim of dst has as many positions.*/
+ products the condition on positions holds for each dim of dst, and h_k \* w_k takes the place of k.*/
     pub fn crk_conv_transpose2d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
