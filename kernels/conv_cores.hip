@@ -6,25 +6,24 @@
 
 /* Two waves per SIMD unit, as in matmul.hip. */
 #if defined(__CUDACC__) && !defined(__HIP__)
-#define CRK_CONV_CORES_OF(suffix, T, rows, columns, cuda_threads, threads)              \
-  CRK_COOPERATIVE(conv_##suffix##_##rows##x##columns##_cores, cuda_threads,             \
-                  (crk_conv_cores_t call, const T *weights, const T *images, T *dst)) { \
-    crk::conv_cores<T, rows, columns, cuda_threads>(call, weights, images, dst);        \
+#define CRK_CONV_CORES_OF(root, call_t, T, rows, columns, cuda_threads, threads) \
+  CRK_COOPERATIVE(root##_##rows##x##columns##_cores, cuda_threads,               \
+                  (call_t call, const T *weights, const T *images, T *dst)) {    \
+    crk::conv_cores<T, rows, columns, cuda_threads>(call, weights, images, dst); \
   }
 #else
-#define CRK_CONV_CORES_OF(suffix, T, rows, columns, cuda_threads, threads)                   \
-  CRK_STREAMING(conv_##suffix##_##rows##x##columns##_cores, threads, 2,                      \
-                (crk_conv_cores_t call, const T *weights, const T *images, T *dst)) {        \
+#define CRK_CONV_CORES_OF(root, call_t, T, rows, columns, cuda_threads, threads)             \
+  CRK_STREAMING(root##_##rows##x##columns##_cores, threads, 2,                               \
+                (call_t call, const T *weights, const T *images, T *dst)) {                  \
     crk::conv_cores<T, rows, columns, threads>(CRK_ND_ARGUMENT(call), weights, images, dst); \
   }
 #endif
-#define CRK_CONV_BF16(rows, columns, cuda_threads, threads, cost) \
-  CRK_CONV_CORES_OF(bf16, crk::bf16, rows, columns, cuda_threads, threads)
-#define CRK_CONV_F16(rows, columns, cuda_threads, threads, cost) \
-  CRK_CONV_CORES_OF(f16, crk::f16, rows, columns, cuda_threads, threads)
-
-CRK_CONV_TILES(CRK_CONV_BF16)
-CRK_CONV_TILES(CRK_CONV_F16)
+#define CRK_CONV_CORES(rows, columns, cuda_threads, threads, cost)                                           \
+  CRK_CONV_CORES_OF(conv_bf16, crk_conv_cores_t, crk::bf16, rows, columns, cuda_threads, threads)            \
+  CRK_CONV_CORES_OF(conv_f16, crk_conv_cores_t, crk::f16, rows, columns, cuda_threads, threads)              \
+  CRK_CONV_CORES_OF(conv_transpose_bf16, crk_conv_phases_t, crk::bf16, rows, columns, cuda_threads, threads) \
+  CRK_CONV_CORES_OF(conv_transpose_f16, crk_conv_phases_t, crk::f16, rows, columns, cuda_threads, threads)
+CRK_CONV_TILES(CRK_CONV_CORES)
 
 CRK_KERNEL(conv_b16_pixels, CRK_LAUNCHED_THREADS,
            (crk_pixels_launch_t launch, const uint16_t *images, uint16_t *images_dst, const uint16_t *weights,

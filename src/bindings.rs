@@ -1,4 +1,4 @@
-// include/ fnv1a 38857e3668a0606d2843e9eec09d6508
+// include/ fnv1a b1090174cee19c128e908a4186777b39
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2051,7 +2051,13 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** dst\[b, o, i \* stride + k \* dilation - padding\] += src\[b, c, i\] \* kernel\[c, o, k\] for every c, i and k with a place in
  dst. The sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k) and dst
- (b, c_out, crk_conv_transpose_size(l, k, ...)). It is computed output by output, as in crk_conv1d.*/
+ (b, c_out, crk_conv_transpose_size(l, k, ...)).
+
+ f16 and bf16 are matrix products under the conditions of crk_conv1d, if dst also has at least `stride` positions, or
+ one position and no padding. Each phase, which is every stride-th position, is a product with the taps that reach it,
+ all in one launch. So no zeros between the elements of src are multiplied. Zeros outside of src are, with the taps of
+ the phase: an infinite weight gives NaN there. The bound, the copies and the parts of k are those of crk_conv1d, but
+ the kernel is always copied. All else is computed output by output, as in crk_conv1d.*/
     pub fn crk_conv_transpose1d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -2067,7 +2073,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out).
+    /** The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out). For
+ products the condition on positions holds for each dim of dst, and h_k \* w_k takes the place of k.*/
     pub fn crk_conv_transpose2d(
         self_: crk_device_t,
         dtype: crk_dtype_t,

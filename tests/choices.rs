@@ -718,6 +718,13 @@ fn convolve(on: &On, dtype: DType, [b, c, h, w]: [usize; 4], outputs: usize, win
     on.device.conv2d(dtype, (&images, &on.a), (&kernel, &on.b), &on.dst, conv)
 }
 
+/// A transposed convolution of (1, channels, size, size) images with stride 2.
+fn convolve_transposed(on: &On, channels: usize, size: usize, window: usize, padding: usize) -> Result<()> {
+    let conv = Conv { stride: 2, padding, ..Conv::default() };
+    let (images, kernel) = (plain(&[1, channels, size, size]), plain(&[channels, 64, window, window]));
+    on.device.conv_transpose2d(F16, (&images, &on.a), (&kernel, &on.b), &on.dst, conv)
+}
+
 #[test]
 fn convolutions() {
     over_the_double("convolutions", || {
@@ -747,6 +754,21 @@ fn convolutions() {
                 "1 x 1, rows that are not aligned",
                 |on| convolve(on, F16, [1, 64, 7, 9], 64, 1, false),
                 &["conv_b16_pixels", "conv_f16_64x64_cores 1"],
+            ),
+            (
+                "transposed, four phases",
+                |on| convolve_transposed(on, 16, 8, 2, 0),
+                &["conv_b16_pixels", "conv_transpose_f16_64x64_cores 4"],
+            ),
+            (
+                "transposed, one output",
+                |on| convolve_transposed(on, 16, 1, 1, 0),
+                &["conv_b16_pixels", "conv_transpose_f16_64x64_cores 1"],
+            ),
+            (
+                "transposed, fewer outputs than the stride",
+                |on| convolve_transposed(on, 16, 2, 1, 1),
+                &["conv_transpose_f16_direct"],
             ),
         ]);
     });

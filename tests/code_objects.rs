@@ -679,9 +679,8 @@ fn multiplies_by_its_matrix_cores(subject: &Subject) -> Result<(), Failed> {
         if subject.module != "attention" && !in_tiles {
             continue;
         }
-        // moe_tiles_q4_0_bf16_64, matmul_bf16_64x64_tiles
-        let mut parts = name.split('_');
-        let dtype = if subject.module == "moe" { parts.nth_back(1) } else { parts.nth(1) }.unwrap_or_default();
+        // moe_tiles_q4_0_bf16_64, matmul_bf16_64x64_tiles, conv_transpose_bf16_64x64_cores
+        let dtype = name.split('_').rfind(|part| ["bf16", "f16", "f32", "f64"].contains(part)).unwrap_or_default();
         seen += 1;
         // v_mfma_f32_16x16x16_f16, v_mfma_f32_16x16x16bf16_1k, v_mfma_f32_16x16x4f32, v_wmma_f32_16x16x16_bf16.
         let is_of_dtype = |line: &&String| {

@@ -38,8 +38,9 @@ static crk_status_t output_size(const conv_call_t *call, uint32_t dim, size_t *s
 }
 
 /* Launches the kernel that computes each output by itself. */
-static crk_status_t launch_directly(crk_device_t self, const crk_convolution_t *convolution, bool transposed) {
+static crk_status_t launch_directly(crk_device_t self, const crk_convolution_t *convolution) {
   const crk_conv_t *shape = &convolution->shape;
+  const bool transposed = convolution->transposed;
   crk_function_t function;
   const uint32_t slot = transposed ? CRK_SLOT_CONV_TRANSPOSE : CRK_SLOT_CONV;
   CRK_TRY(CRK_KERNEL_GET(self, slot + (uint32_t)convolution->dtype, CRK_MODULE_CONV, &function,
@@ -93,6 +94,7 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
   crk_convolution_t convolution = {
       .where = where,
       .dtype = call->dtype,
+      .transposed = call->transposed,
       .batch = batch,
       .src = first,
       .kernel = weights,
@@ -116,10 +118,9 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
   if (call->transposed) {
     shape->kernel_strides[0] = kernel_layout->strides[1];
     shape->kernel_strides[1] = kernel_layout->strides[0];
-  } else if (crk_priv_convolves_by_products(&convolution)) {
-    return crk_priv_convolve_by_products(self, &convolution);
   }
-  return launch_directly(self, &convolution, call->transposed);
+  return crk_priv_convolves_by_products(&convolution) ? crk_priv_convolve_by_products(self, &convolution)
+                                                      : launch_directly(self, &convolution);
 }
 
 crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_const_view_t src,

@@ -19,15 +19,24 @@ static const tile_t tiles[] = {
 #undef XX
 };
 enum { TILES = sizeof(tiles) / sizeof(*tiles) };
-_Static_assert((int)TILES *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(CONV_CORES), "as the list of slots counts");
+_Static_assert(2 * (int)TILES * (int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(CONV_CORES), "as the list of slots counts");
+
+/* The products of an image. A phase of a transposed convolution is a product; others are one. */
+typedef struct work {
+  uint64_t phases;
+  uint64_t height, width; /* the most positions of the window, down and across */
+  uint64_t k; /* the longest sum */
+} work_t;
+
+static uint64_t dst_numel(const crk_convolution_t *convolution) {
+  const crk_conv_t *s = &convolution->shape;
+  return s->c_out * s->h_out * s->w_out * convolution->batch;
+}
 
 /* The channels in memory: whole pieces. */
 static uint64_t padded_channels(const crk_conv_t *shape) {
   return crk_priv_ceil_div(shape->c_in, CRK_CONV_PIECE) * CRK_CONV_PIECE;
 }
-
-/* The bits that hold each of 0 to `most`. */
-static uint32_t bits_of(uint64_t most) { return crk_priv_log2_ceil(most + 1); }
 
 bool crk_priv_convolves_by_products(const crk_convolution_t *convolution) {
   const crk_conv_t *s = &convolution->shape;
@@ -36,15 +45,18 @@ bool crk_priv_convolves_by_products(const crk_convolution_t *convolution) {
       s->w_in == 0 || s->c_in > limit / 2 || s->c_out > limit || s->c_in * s->c_out < LEAST_CHANNELS) {
     return false;
   }
-  /* Sizes with padding, and so strides that lead to a second position, are below 2^30. */
-  const uint64_t height = s->h_in + 2 * s->h_padding, width = s->w_in + 2 * s->w_padding, channels = padded_channels(s);
-  if (height > limit / 2 || width > limit / 2 || s->h_in > limit / 2 / channels / s->w_in ||
-      s->h_k > limit / channels / s->w_k || s->h_out > limit / s->w_out) {
+  const uint64_t channels = padded_channels(s), pieces = channels / CRK_CONV_PIECE;
+  if (s->h_in > limit / 2 / channels / s->w_in || s->h_k > limit / channels / s->w_k || s->h_out > limit / s->w_out ||
+      s->h_in * s->w_in * pieces > limit / 2 / convolution->batch || s->h_k * s->w_k * pieces > limit / s->c_out) {
     return false;
   }
-  const uint64_t pieces = channels / CRK_CONV_PIECE;
-  return s->h_in * s->w_in * pieces <= limit / 2 / convolution->batch && s->h_k * s->w_k * pieces <= limit / s->c_out &&
-         bits_of((s->h_out - 1) * s->stride) + bits_of((s->w_out - 1) * s->stride) <= 31;
+  if (convolution->transposed) {
+    return crk_priv_phases_fit(s);
+  }
+  /* Sizes with padding, and so strides that lead to a second position, are below 2^30. */
+  const uint64_t height = s->h_in + 2 * s->h_padding, width = s->w_in + 2 * s->w_padding;
+  return height <= limit / 2 && width <= limit / 2 &&
+         crk_priv_bits_of((s->h_out - 1) * s->stride) + crk_priv_bits_of((s->w_out - 1) * s->stride) <= 31;
 }
 
 /* ---- 1 x 1 windows */
@@ -57,7 +69,8 @@ static bool describe_pointwise(const crk_convolution_t *convolution, crk_layout_
   const bool follow = s->h_in == 1 || s->src_strides[2] == s->w_in * pixel_stride;
   const bool across = pixel_stride == 1 && channel_stride % CRK_CONV_PIECE == 0;
   const bool along = channel_stride == 1 && pixel_stride % CRK_CONV_PIECE == 0;
-  if (s->h_k != 1 || s->w_k != 1 || s->stride != 1 || s->h_padding != 0 || s->w_padding != 0 || !follow ||
+  const bool covers = s->h_out == s->h_in && s->w_out == s->w_in; /* no padding of the output */
+  if (s->h_k != 1 || s->w_k != 1 || s->stride != 1 || s->h_padding != 0 || s->w_padding != 0 || !covers || !follow ||
       (!across && !along) || s->src_strides[0] % CRK_CONV_PIECE != 0 || (uintptr_t)convolution->src % 16 != 0 ||
       pixels % CRK_CONV_PIECE != 0) {
     return false;
@@ -82,11 +95,12 @@ typedef struct pixels {
   size_t copy_bytes;
 } pixels_t;
 
-/* `packed`: pixels must follow each other without gaps. */
-static void describe_pixels(pixels_t *p, const crk_conv_t *shape, const uint64_t strides[4], bool packed) {
+/* `packed`: pixels must follow each other without gaps. `ordered`: they lie in the order of the product. */
+static void describe_pixels(pixels_t *p, const crk_conv_t *shape, const uint64_t strides[4], bool packed,
+                            bool ordered) {
   const uint64_t channels = padded_channels(shape), row = p->width * channels;
   const uint64_t piece = CRK_CONV_PIECE, most = INT32_MAX; /* bytes from the first pixel to the last */
-  bool in_place = channels == shape->c_in && strides[1] == 1 && (uintptr_t)p->src % 16 == 0;
+  bool in_place = ordered && channels == shape->c_in && strides[1] == 1 && (uintptr_t)p->src % 16 == 0;
   in_place = in_place && (p->n == 1 || strides[0] % piece == 0);
   in_place = in_place && (p->height == 1 || strides[2] % piece == 0) && (p->width == 1 || strides[3] % piece == 0);
   if (packed) {
@@ -123,11 +137,17 @@ static void describe_pixels(pixels_t *p, const crk_conv_t *shape, const uint64_t
   }
 }
 
-/* Copies what the product cannot read in place to `scratch`. `images` and `kernel` then begin there. */
-static crk_status_t copy_pixels(crk_device_t self, pixels_t *images, pixels_t *kernel, char *scratch) {
+/* Copies what the product cannot read in place to `scratch`. `images` and `kernel` then begin there. `phases` is NULL
+ * unless the convolution is transposed. */
+static crk_status_t copy_pixels(crk_device_t self, pixels_t *images, pixels_t *kernel, const crk_conv_phases_t *phases,
+                                char *scratch) {
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_PIXELS, CRK_MODULE_CONV_CORES, &function, "conv_b16_pixels"));
-  crk_pixels_launch_t call = {.images = images->copy, .weights = kernel->copy};
+  crk_pixels_launch_t call = {.images = images->copy, .weights = kernel->copy, .by_phases = phases != NULL};
+  if (phases != NULL) {
+    call.down = phases->down;
+    call.across = phases->across;
+  }
   void *images_dst = scratch, *kernel_dst = scratch + images->copy_bytes;
   const void *args[] = {&call, &images->src, &images_dst, &kernel->src, &kernel_dst};
   CRK_TRY(crk_priv_launch_all_blocks(self, function, (uint64_t)images->copy.blocks + kernel->copy.blocks,
@@ -147,16 +167,16 @@ typedef struct plan {
 
 /* The plan with which the device is done first. The busiest unit has to compute rounds * rows * columns numbers of dst.
  * Parts of k fill the device where tiles are few, but they must be added up. */
-static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution) {
+static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution, const work_t *work) {
   const crk_conv_t *s = &convolution->shape;
-  const uint64_t positions = s->h_out * s->w_out, numel = s->c_out * positions * convolution->batch;
-  const uint64_t steps = crk_priv_ceil_div(s->h_k * s->w_k * padded_channels(s), CRK_CONV_PART_STEP);
+  const uint64_t positions = work->height * work->width, numel = dst_numel(convolution);
+  const uint64_t steps = crk_priv_ceil_div(work->k, CRK_CONV_PART_STEP);
   plan_t best = {0};
   double least = 0;
   for (uint32_t i = 0; i < TILES; i++) {
     const tile_t *tile = &tiles[i];
-    const uint64_t count =
-        crk_priv_ceil_div(s->c_out, tile->rows) * crk_priv_ceil_div(positions, tile->columns) * convolution->batch;
+    const uint64_t count = crk_priv_ceil_div(s->c_out, tile->rows) * crk_priv_ceil_div(positions, tile->columns) *
+                           convolution->batch * work->phases;
     const uint64_t most = crk_priv_least(crk_priv_ceil_div(2 * crk_priv_units(self), count), steps / LEAST_STEPS);
     for (uint64_t parts = 1; parts == 1 || parts <= most; parts++) {
       const uint64_t rounds = crk_priv_ceil_div(count * parts, crk_priv_units(self));
@@ -172,48 +192,67 @@ static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution)
   return best;
 }
 
-static void describe_product(crk_conv_cores_t *call, const crk_convolution_t *convolution, const pixels_t *images,
-                             const pixels_t *kernel) {
+/* Describes the work, and the call but for its product. */
+static work_t describe_windows(crk_conv_phases_t *call, const crk_convolution_t *convolution, const pixels_t *images) {
   const crk_conv_t *s = &convolution->shape;
-  const uint64_t channels = padded_channels(s), positions = s->h_out * s->w_out, k = s->h_k * s->w_k * channels;
-  crk_matmul_t *product = &call->product;
+  const uint64_t channels = padded_channels(s);
+  crk_windows_t *windows = &call->most.windows;
+  *windows = (crk_windows_t){.height = (uint32_t)s->h_in,
+                             .width = (uint32_t)s->w_in,
+                             .row_bytes = (uint32_t)images->strides[2] * 2,
+                             .pixel_bytes = (uint32_t)images->strides[3] * 2};
+  crk_priv_divisor_init(&windows->channels, channels, false);
+  work_t work;
+  if (convolution->transposed) {
+    crk_priv_phases_init(call, s);
+    const crk_phases_t *down = &call->down, *across = &call->across;
+    const uint64_t rows = down->taps + (down->longer != 0), columns = across->taps + (across->longer != 0);
+    work = (work_t){call->phases.size, crk_priv_ceil_div(s->h_out, down->stride.size),
+                    crk_priv_ceil_div(s->w_out, across->stride.size), rows * columns * channels};
+    crk_priv_divisor_init(&windows->columns, columns, false);
+  } else {
+    work = (work_t){1, s->h_out, s->w_out, s->h_k * s->w_k * channels};
+    windows->stride = (uint32_t)s->stride;
+    windows->dilation = s->h_k * s->w_k == 1 ? 1 : (uint32_t)s->dilation; /* any; it may have more bits */
+    windows->h_padding = (uint32_t)s->h_padding;
+    windows->w_padding = (uint32_t)s->w_padding;
+    crk_priv_divisor_init(&windows->columns, s->w_k, false);
+  }
+  windows->last = (uint32_t)(work.height * work.width - 1);
+  windows->x_bits = crk_priv_bits_of((work.width - 1) * windows->stride);
+  crk_priv_divisor_init(&windows->positions, work.width, false);
+  return work;
+}
+
+static void describe_product(crk_matmul_t *product, const crk_convolution_t *convolution, const pixels_t *images,
+                             const pixels_t *kernel, const work_t *work) {
+  const crk_conv_t *s = &convolution->shape;
+  const uint64_t positions = work->height * work->width;
   const size_t batch = convolution->batch, none = 0, image = images->strides[0];
   const size_t *const strides[] = {&none, &image};
   crk_priv_nd_init(&product->batch, batch, 1, &batch, strides, 2, 1);
   product->lhs = (crk_matmul_operand_t){s->c_out, kernel->strides[0], 1, CRK_MATMUL_ALONG_K, 1};
   product->rhs = (crk_matmul_operand_t){positions, 0, 0, CRK_MATMUL_ANY, 0};
-  product->k = k;
+  product->k = work->k;
+  product->first_block = 0;
   product->row_stride = positions;
   product->column_stride = 1;
   product->by_vectors = positions % CRK_CONV_PIECE == 0 && (uintptr_t)convolution->dst.ptr % 16 == 0;
-  crk_windows_t *windows = &call->windows;
-  *windows =
-      (crk_windows_t){.last = (uint32_t)(positions - 1),
-                      .height = (uint32_t)s->h_in,
-                      .width = (uint32_t)s->w_in,
-                      .row_bytes = (uint32_t)images->strides[2] * 2,
-                      .pixel_bytes = (uint32_t)images->strides[3] * 2,
-                      .stride = (uint32_t)s->stride,
-                      .dilation = s->h_k * s->w_k == 1 ? 1 : (uint32_t)s->dilation, /* any; it may have more bits */
-                      .h_padding = (uint32_t)s->h_padding,
-                      .w_padding = (uint32_t)s->w_padding,
-                      .x_bits = bits_of((s->w_out - 1) * s->stride)};
-  crk_priv_divisor_init(&windows->positions, s->w_out, false);
-  crk_priv_divisor_init(&windows->channels, channels, false);
-  crk_priv_divisor_init(&windows->columns, s->w_k, false);
 }
 
 /* Launches the product. `sums` is scratch memory for the parts of k, if there are several. */
-static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *convolution, crk_conv_cores_t *call,
+static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *convolution, crk_conv_phases_t *call,
                                    const plan_t *plan, const pixels_t *images, const pixels_t *kernel, void *sums) {
   const tile_t *tile = &tiles[plan->choice];
   const char *dtype = crk_dtype_name(convolution->dtype);
-  crk_matmul_t *product = &call->product;
+  crk_matmul_t *product = &call->most.product;
   crk_function_t function, add = NULL;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_CORES + plan->choice * CRK_DTYPE_COUNT + (uint32_t)convolution->dtype,
-                         CRK_MODULE_CONV_CORES, &function, "conv_%s_%ux%u_cores", dtype, (unsigned)tile->rows,
-                         (unsigned)tile->columns));
-  uint64_t parts = product->parts.size, count = product->lhs.rows * product->rhs.rows * convolution->batch;
+  const bool transposed = convolution->transposed;
+  const uint32_t kind = (transposed ? TILES : 0) + plan->choice;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_CORES + kind * CRK_DTYPE_COUNT + (uint32_t)convolution->dtype,
+                         CRK_MODULE_CONV_CORES, &function, "conv%s_%s_%ux%u_cores", transposed ? "_transpose" : "",
+                         dtype, (unsigned)tile->rows, (unsigned)tile->columns));
+  uint64_t parts = product->parts.size, count = dst_numel(convolution);
   if (parts > 1) {
     CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_PARTS + (uint32_t)convolution->dtype, CRK_MODULE_MATMUL, &add,
                            "matmul_%s_parts", dtype));
@@ -224,7 +263,8 @@ static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *c
   const void *dst = parts > 1 ? sums : convolution->dst.ptr;
   const void *args[] = {call, &kernel->src, &images->src, &dst};
   CRK_TRY(crk_priv_launch_all_blocks(self, function, plan->tiles * parts, function->signature.max_threads,
-                                     is_cuda ? tile->cuda_bytes : 0, &product->first_block, args));
+                                     is_cuda ? tile->cuda_bytes : 0,
+                                     transposed ? &call->first_block : &product->first_block, args));
   if (parts == 1) {
     return CRK_OK;
   }
@@ -242,26 +282,28 @@ crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolut
   }
   pixels_t images = {.src = convolution->src, .n = convolution->batch, .height = s->h_in, .width = s->w_in};
   pixels_t kernel = {.src = convolution->kernel, .n = s->c_out, .height = s->h_k, .width = s->w_k};
-  describe_pixels(&images, s, s->src_strides, false);
-  describe_pixels(&kernel, s, s->kernel_strides, true);
-  crk_conv_cores_t call;
-  describe_product(&call, convolution, &images, &kernel);
-  const plan_t plan = make_plan(self, convolution);
-  crk_matmul_t *product = &call.product;
+  const bool transposed = convolution->transposed;
+  describe_pixels(&images, s, s->src_strides, false, true);
+  describe_pixels(&kernel, s, s->kernel_strides, true, !transposed);
+  crk_conv_phases_t call;
+  const work_t work = describe_windows(&call, convolution, &images);
+  crk_matmul_t *product = &call.most.product;
+  describe_product(product, convolution, &images, &kernel, &work);
+  const plan_t plan = make_plan(self, convolution, &work);
   product->part_k =
       crk_priv_ceil_div(crk_priv_ceil_div(product->k, CRK_CONV_PART_STEP), plan.parts) * CRK_CONV_PART_STEP;
   const size_t parts = crk_priv_ceil_div(product->k, product->part_k);
   crk_priv_divisor_init(&product->parts, parts, true);
 
   const size_t copied = images.copy_bytes + kernel.copy_bytes;
-  const size_t summed = parts > 1 ? parts * s->c_out * s->h_out * s->w_out * convolution->batch * 4 : 0;
+  const size_t summed = parts > 1 ? parts * dst_numel(convolution) * 4 : 0;
   char *scratch = NULL;
   if (copied + summed != 0) {
     void *given;
     CRK_TRY(crk_alloc(self, copied + summed, &given));
     scratch = given;
   }
-  crk_status_t status = copied == 0 ? CRK_OK : copy_pixels(self, &images, &kernel, scratch);
+  crk_status_t status = copied == 0 ? CRK_OK : copy_pixels(self, &images, &kernel, transposed ? &call : NULL, scratch);
   if (status == CRK_OK) {
     status = launch_product(self, convolution, &call, &plan, &images, &kernel, scratch + copied);
   }

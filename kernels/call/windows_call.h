@@ -1,9 +1,11 @@
 /* Arguments of the kernels that convolve on matrix cores, and the tile sizes that launcher and kernels share. Plain C;
- * csrc/launch/conv_cores.c fills the structs in, kernels/conv/conv_cores.h, window_copy.h and pixels.h read them.
+ * csrc/launch/conv_cores.c and conv_phases.c fill the structs in, kernels/conv reads them.
  *
  * A convolution is the product dst[m][n] = weights[m][k] * windows[k][n] for each image of the batch. m counts output
  * channels, n the positions of the window, k the numbers in a window: rows of the window, then columns, then channels.
- * Images and weights are therefore needed with channels last, in whole pieces of CRK_CONV_PIECE channels. */
+ * Images and weights are therefore needed with channels last, in whole pieces of CRK_CONV_PIECE channels.
+ *
+ * A transposed convolution is such a product for each phase of dst (crk_phases_t). */
 #ifndef CRK_WINDOWS_CALL_H
 #define CRK_WINDOWS_CALL_H
 
@@ -49,6 +51,37 @@ typedef struct crk_conv_cores {
   crk_windows_t windows;
 } crk_conv_cores_t;
 
+/* The phases of a transposed convolution along one dim. Phase r is every stride-th output from r on. Its outputs have
+ * the same taps: every tap t with (r + padding - t * dilation) a multiple of the stride. So the phase is a convolution
+ * of stride 1 with these taps, in reverse order.
+ *
+ * With g = gcd(stride, dilation), the taps of a phase are stride / g apart, and neighbouring ones read inputs that are
+ * dilation / g apart. Phases are numbered by their first tap, from 0 to stride / g - 1; the other phases have no
+ * tap. */
+typedef struct crk_phases {
+  crk_divisor_t stride; /* narrow: the number of phases */
+  crk_divisor_t apart; /* narrow: from a tap to the next one of its phase */
+  uint32_t window; /* all taps */
+  uint32_t taps, longer; /* taps of a phase; the first `longer` phases have one more */
+  uint32_t dilation; /* of the whole window */
+  /* Whole strides that cover the padding: their number, and what they have beyond the padding. */
+  uint32_t skipped, beyond;
+  uint32_t size; /* of dst */
+  uint32_t unused; /* padding */
+} crk_phases_t;
+
+/* A transposed convolution. A row of weights has the taps of phase 0, then those of phase 1, and so on; phases across
+ * are counted first. Blocks count the phases first, then as crk_matmul_t says. */
+typedef struct crk_conv_phases {
+  /* The product of the phase with the most taps and positions. `columns` is for the phases across with the most taps.
+   * The product's first_block is 0; its strides of dst and the paddings do not count. */
+  crk_conv_cores_t most;
+  crk_divisor_t fewer_columns; /* narrow: columns of the window in the phases that have one tap less, or 1 */
+  crk_phases_t down, across;
+  crk_divisor_t phases; /* wide: phases down times phases across */
+  uint64_t first_block; /* number of this launch's first block */
+} crk_conv_phases_t;
+
 /* A copy of (b, c, h, w) images with channels last, and 0 in the channels that are missing to a multiple of
  * CRK_CONV_PIECE. A thread writes a piece. Threads count `near` pieces of a pixel, then the pixels of a chunk, then the
  * other pieces, then the chunks of an image, then the images. So reads are runs of pixels, writes are runs of `near`
@@ -67,6 +100,8 @@ typedef struct crk_pixels {
 /* A copy of the images and a copy of the weights. A copy that is not needed has no blocks. */
 typedef struct crk_pixels_launch {
   crk_pixels_t images, weights;
+  crk_phases_t down, across; /* of the weights, if by_phases is 1: their pixels are taps, in the order of the phases */
+  uint32_t by_phases, unused;
   uint64_t first_block; /* number of this launch's first block */
 } crk_pixels_launch_t;
 

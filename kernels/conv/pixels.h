@@ -2,14 +2,16 @@
 #ifndef CRK_PIXELS_H
 #define CRK_PIXELS_H
 
-#include "call/windows_call.h"
+#include "conv/phases.h"
 #include "elementwise/instances.h"
 #include "numbers/divisor.h"
 
 namespace crk {
 
-/* Thread `index` of a copy. */
-CRK_FN void copy_piece(const crk_pixels_t &copy, uint32_t index, const uint16_t *src, uint16_t *dst) {
+/* Thread `index` of a copy. place_of(y, x, pixel) is the place of a pixel among those of its image. */
+template <class F>
+CRK_FN void copy_piece(const crk_pixels_t &copy, uint32_t index, const uint16_t *src, uint16_t *dst,
+                       const F &place_of) {
   constexpr uint32_t piece = CRK_CONV_PIECE;
   uint32_t rest = index >> copy.log2_near;
   const uint32_t in_chunk = take_coordinate(rest, copy.chunk), group = take_coordinate(rest, copy.groups);
@@ -30,7 +32,8 @@ CRK_FN void copy_piece(const crk_pixels_t &copy, uint32_t index, const uint16_t 
     const uint16_t value = src[exists ? i * stride : 0];
     some.v[i] = exists ? value : 0;
   }
-  store_pack(dst + ((static_cast<uint64_t>(rest) * copy.pixels + pixel) * parts + part) * piece, some);
+  const uint32_t place = place_of(y, x, pixel);
+  store_pack(dst + ((static_cast<uint64_t>(rest) * copy.pixels + place) * parts + part) * piece, some);
 }
 
 CRK_FN void copy_pixels(const crk_pixels_launch_t &launch, const uint16_t *images, uint16_t *images_dst,
@@ -41,7 +44,10 @@ CRK_FN void copy_pixels(const crk_pixels_launch_t &launch, const uint16_t *image
   block -= is_weight ? launch.images.blocks : 0;
   const uint32_t index = block * CRK_LAUNCHED_THREADS + thread_index().x;
   if (index < copy.threads) {
-    copy_piece(copy, index, is_weight ? weights : images, is_weight ? weights_dst : images_dst);
+    copy_piece(copy, index, is_weight ? weights : images, is_weight ? weights_dst : images_dst,
+               [&](uint32_t y, uint32_t x, uint32_t pixel) {
+                 return is_weight && launch.by_phases != 0 ? place_of_tap(launch.down, launch.across, y, x) : pixel;
+               });
   }
 }
 

@@ -27,6 +27,7 @@ struct window_steps {
   };
   const P own;
   const crk_windows_t &windows;
+  const crk_divisor_t &columns; /* of the window */
   const unsigned char *image;
   uint32_t height, width, row_bytes, pixel_bytes, x_bits, dilation; /* as in crk_windows_t */
   uint32_t all_bytes, all_x; /* a pixel's channels; a row of the window */
@@ -37,7 +38,12 @@ struct window_steps {
 
   /* The windows at `position` and after it, and their numbers from k on. `first` is the image. */
   CRK_FN window_steps(const T *first, const crk_windows_t &shape, uint32_t position, uint32_t k)
+      : window_steps(first, shape, position, k, shape.columns, shape.h_padding, shape.w_padding) {}
+  /* The same with other columns of the window, and other paddings, which may wrap below 0. */
+  CRK_FN window_steps(const T *first, const crk_windows_t &shape, uint32_t position, uint32_t k,
+                      const crk_divisor_t &its_columns, uint32_t h_padding, uint32_t w_padding)
       : windows(shape),
+        columns(its_columns),
         image(reinterpret_cast<const unsigned char *>(first)),
         height(shape.height),
         width(shape.width),
@@ -46,7 +52,7 @@ struct window_steps {
         x_bits(shape.x_bits),
         dilation(shape.dilation),
         all_bytes(static_cast<uint32_t>(shape.channels.size * sizeof(T))),
-        all_x(static_cast<uint32_t>(shape.columns.size) * shape.dilation) {
+        all_x(static_cast<uint32_t>(its_columns.size) * shape.dilation) {
     CRK_UNROLL
     for (int n = 0; n < P::passes; n++) {
       const uint32_t wanted = position + own.row + P::row_add(n);
@@ -56,17 +62,17 @@ struct window_steps {
     }
     CRK_UNROLL
     for (int n = 0; n < places; n++) {
-      at[n] = digits(shape, k + (own.part + P::part_add(n * P::passes)) * P::piece);
-      at[n].x -= shape.w_padding;
-      at[n].y -= shape.h_padding;
+      at[n] = digits(k + (own.part + P::part_add(n * P::passes)) * P::piece);
+      at[n].x -= w_padding;
+      at[n].y -= h_padding;
     }
-    step = digits(shape, Depth);
-    right = all_x - shape.w_padding;
+    step = digits(Depth);
+    right = all_x - w_padding;
   }
 
-  CRK_FN static place digits(const crk_windows_t &shape, uint32_t k) {
-    const uint32_t channel = take_coordinate(k, shape.channels), column = take_coordinate(k, shape.columns);
-    return {channel * static_cast<uint32_t>(sizeof(T)), column * shape.dilation, k * shape.dilation};
+  CRK_FN place digits(uint32_t k) const {
+    const uint32_t channel = take_coordinate(k, windows.channels), column = take_coordinate(k, columns);
+    return {channel * static_cast<uint32_t>(sizeof(T)), column * dilation, k * dilation};
   }
 
   /* Goes on by a step. */
@@ -87,7 +93,7 @@ struct window_steps {
   }
   /* Goes back by -steps. */
   CRK_FN void advance(int steps) {
-    const place back = digits(windows, static_cast<uint32_t>(-steps * Depth));
+    const place back = digits(static_cast<uint32_t>(-steps * Depth));
     CRK_UNROLL
     for (int n = 0; n < places; n++) {
       place &p = at[n];

@@ -165,6 +165,26 @@ struct product_team {
       }
     }
   }
+
+  /* The same column by column: calls at_column(column)(row, sum) for each sum. */
+  template <class AtColumn>
+  CRK_FN void store_columns(const AtColumn &at_column) const {
+    CRK_UNROLL
+    for (int n = 0; n < S::wide; n++) {
+      CRK_UNROLL
+      for (int c = 0; c < columns; c++) {
+        const auto store_one =
+            at_column(first_column + static_cast<uint32_t>(n * span) + core::column(static_cast<uint32_t>(c)));
+        CRK_UNROLL
+        for (int i = 0; i < S::tall; i++) {
+          CRK_UNROLL
+          for (int r = 0; r < rows; r++) {
+            store_one(first_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r)), sum[i][n][r][c]);
+          }
+        }
+      }
+    }
+  }
 };
 
 /* Adds the products of `steps` whole steps to the sums of `team`. Copies go straight to shared memory: S::slots - 1

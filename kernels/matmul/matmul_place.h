@@ -16,24 +16,24 @@ CRK_FN uint32_t rows_left(uint64_t count, uint64_t first, uint32_t most) {
 /* A tile of dst, or a part of k of its sums. Offsets are in elements. */
 struct matmul_place {
   uint64_t lhs, rhs, dst;
+  uint64_t row, matrix; /* first row of the tile; number of the matrix of dst, over the batch and the parts of k */
   uint64_t column, first, k; /* first column of the tile, first number along k, numbers to add up */
   uint32_t rows, columns; /* of the tile that exist */
 
   CRK_FN matmul_place(const crk_matmul_t &call, uint32_t tile_rows, uint32_t tile_columns,
-                      uint32_t block = block_index().x) {
+                      uint64_t block = block_index().x) {
     uint64_t batch = call.first_block + block, at[2];
     uint64_t band = take_coordinate(batch, call.tiles);
     uint64_t place = take_coordinate(band, call.band);
-    const uint64_t row =
-        (band * CRK_MATMUL_BAND + take_coordinate(place, call.heights[band < call.whole_bands ? 0 : 1])) * tile_rows;
+    row = (band * CRK_MATMUL_BAND + take_coordinate(place, call.heights[band < call.whole_bands ? 0 : 1])) * tile_rows;
     const uint64_t part = take_coordinate(batch, call.parts);
     column = place * tile_columns;
     first = part * call.part_k;
     locate(call.batch, batch, at);
     lhs = at[0] + row * call.lhs.row_stride + first * call.lhs.k_stride;
     rhs = at[1] + column * call.rhs.row_stride + first * call.rhs.k_stride;
-    dst = (part * call.batch.numel + batch) * call.lhs.rows * call.rhs.rows + row * call.row_stride +
-          column * call.column_stride;
+    matrix = part * call.batch.numel + batch;
+    dst = matrix * call.lhs.rows * call.rhs.rows + row * call.row_stride + column * call.column_stride;
     k = call.k - first < call.part_k ? call.k - first : call.part_k;
     rows = rows_left(call.lhs.rows, row, tile_rows);
     columns = rows_left(call.rhs.rows, column, tile_columns);

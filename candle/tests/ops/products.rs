@@ -47,9 +47,12 @@ pub fn add(ops: &mut Ops) {
         let (length, k, stride) = (1 + round.numbers.below(9), 1 + round.numbers.below(4), 1 + round.numbers.below(3));
         // At most half of the largest valid padding, which for one element and stride 1 depends on the kernel's size.
         let (padding, output_padding) = (round.numbers.below(1 + k / 2), round.numbers.below(stride));
-        let (x, w) = (round.view(&[2, 4, length])?, round.view(&[4, 3, k])?);
+        // 16 channels: f16 and bf16 are products.
+        let (groups, c_in, dilation) =
+            (1 + round.numbers.below(2), 4 + 12 * round.numbers.below(2), 1 + round.numbers.below(2));
+        let (x, w) = (round.view(&[2, c_in, length])?, round.view(&[c_in, 8, k])?);
         // One batch at a time on the CPU, which computes all batches but the first wrongly when it uses columns.
-        let batch = |x: &Tensor, w: &Tensor| x.conv_transpose1d(w, padding, output_padding, stride, 1, 1);
+        let batch = |x: &Tensor, w: &Tensor| x.conv_transpose1d(w, padding, output_padding, stride, dilation, groups);
         let op = |[x, w]: [&Tensor; 2]| match x.device() {
             Device::Cpu => Tensor::cat(&[batch(&x.narrow(0, 0, 1)?, w)?, batch(&x.narrow(0, 1, 1)?, w)?], 0),
             _ => batch(x, w),
@@ -59,8 +62,9 @@ pub fn add(ops: &mut Ops) {
     ops.add("conv_transpose2d", ALL, |round| {
         let (h, w, k, stride) = (3 + round.numbers.below(5), 4, 1 + round.numbers.below(3), 1 + round.numbers.below(3));
         let (padding, output_padding) = (round.numbers.below(k), round.numbers.below(stride));
-        let (x, w) = (round.view(&[2, 4, h, w])?, round.view(&[4, 3, k, k])?);
-        let op = |[x, w]: [&Tensor; 2]| x.conv_transpose2d(w, padding, output_padding, stride, 1);
+        let (c_in, dilation) = (4 + 12 * round.numbers.below(2), 1 + round.numbers.below(2));
+        let (x, w) = (round.view(&[2, c_in, h, w])?, round.view(&[c_in, 6, k, k])?);
+        let op = |[x, w]: [&Tensor; 2]| x.conv_transpose2d(w, padding, output_padding, stride, dilation);
         Ok((pair(&x, &w, |x, w| wrapping([x, w], op))?, 0.0, 0.0))
     });
     ops.add("max_pool2d", ALL, |round| {

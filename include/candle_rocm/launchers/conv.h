@@ -2,8 +2,8 @@
  *
  * Images are (b, c, h, w) and signals (b, c, l), in any strided layout. A destination is contiguous from the beginning
  * of its view and overlaps no source. Each function is one launch (more only where a grid would exceed the device's
- * limit) and allocates nothing, except for the products of crk_conv1d and crk_conv2d. A window covers zeros outside of
- * an image.
+ * limit) and allocates nothing, except for the products of crk_conv1d, crk_conv2d and the transposed convolutions. A
+ * window covers zeros outside of an image.
  *
  * An empty destination succeeds and launches nothing. All fail with CRK_INVALID_ARGUMENT: a NULL, an unknown dtype or
  * op, a layout of another rank, dims that do not fit each other, a stride, dilation or window of 0, a window that
@@ -69,13 +69,20 @@ CRK_API crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_
 
 /* dst[b, o, i * stride + k * dilation - padding] += src[b, c, i] * kernel[c, o, k] for every c, i and k with a place in
  * dst. The sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k) and dst
- * (b, c_out, crk_conv_transpose_size(l, k, ...)). It is computed output by output, as in crk_conv1d. */
+ * (b, c_out, crk_conv_transpose_size(l, k, ...)).
+ *
+ * f16 and bf16 are matrix products under the conditions of crk_conv1d, if dst also has at least `stride` positions, or
+ * one position and no padding. Each phase, which is every stride-th position, is a product with the taps that reach it,
+ * all in one launch. So no zeros between the elements of src are multiplied. Zeros outside of src are, with the taps of
+ * the phase: an infinite weight gives NaN there. The bound, the copies and the parts of k are those of crk_conv1d, but
+ * the kernel is always copied. All else is computed output by output, as in crk_conv1d. */
 CRK_API crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                           crk_const_view_t src, const crk_layout_t *kernel_layout,
                                           crk_const_view_t kernel, crk_view_t dst, size_t stride, size_t padding,
                                           size_t output_padding, size_t dilation);
 
-/* The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out). */
+/* The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out). For
+ * products the condition on positions holds for each dim of dst, and h_k * w_k takes the place of k. */
 CRK_API crk_status_t crk_conv_transpose2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                           crk_const_view_t src, const crk_layout_t *kernel_layout,
                                           crk_const_view_t kernel, crk_view_t dst, size_t stride, size_t padding,

@@ -20,6 +20,14 @@ use libtest_mimic::Trial;
 
 const CASES: usize = 40;
 
+/// Op, whether it has one dim, whether it is transposed.
+const CONVOLUTIONS: [(&str, bool, bool); 4] = [
+    ("conv1d", true, false),
+    ("conv2d", false, false),
+    ("conv_transpose1d", true, true),
+    ("conv_transpose2d", false, true),
+];
+
 /// The way to call a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Door {
@@ -116,12 +124,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         for &t in TYPES {
             for (door, prefix) in [(Door::Launcher, "launcher"), (Door::Name, "by_name")] {
                 let mut add = |op: &str, body: Body| add(format!("{prefix}/{op}_{}", t.name), body);
-                for (op, flat, transposed) in [
-                    ("conv1d", true, false),
-                    ("conv2d", false, false),
-                    ("conv_transpose1d", true, true),
-                    ("conv_transpose2d", false, true),
-                ] {
+                for (op, flat, transposed) in CONVOLUTIONS {
                     add(
                         op,
                         Box::new(move |target, name| {
@@ -140,12 +143,14 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
             }
         }
         for t in [F16, BF16] {
-            for (op, flat) in [("conv1d", true), ("conv2d", false)] {
+            for (op, flat, transposed) in CONVOLUTIONS {
                 let name = format!("products/{op}_{}", t.name);
-                add(name, Box::new(move |target, name| products::convolution(target, name, t, flat)));
+                add(name, Box::new(move |target, name| products::convolution(target, name, t, flat, transposed)));
             }
         }
-        add("products/graph".into(), Box::new(move |target, _| products::graph(target)));
+        for (name, transposed) in [("products/graph", false), ("products/transposed_graph", true)] {
+            add(name.into(), Box::new(move |target, _| products::graph(target, transposed)));
+        }
         add("sizes".into(), Box::new(move |_, _| calls::sizes()));
         add("graph".into(), Box::new(move |target, _| calls::graph(target)));
         add("bad_input".into(), Box::new(move |target, _| calls::bad_input(target)));

@@ -1,13 +1,13 @@
 //! Convolutions of f16 and bf16 that are matrix products, against plain Rust in f64. The cases have channels around the
 //! edges of pieces and tiles, images with channels first, last and in any other order, gaps, NaN and infinities.
-use super::{dim, refused, slide, with_h};
+use super::{dim, maybe_empty, refused, slide, with_h};
 use crate::suites::matmul::{Filling, admits, fill};
 use crate::support::cases::{Rng, Shape, random_layout};
 use crate::support::number::{F16, Type};
 use crate::support::property::{Operand, Outcome, each_case};
 use crate::support::windows::{FLAT, Slide};
 use crate::support::{Target, open, succeeded};
-use candle_rocm_sys::{Conv, Layout, sys};
+use candle_rocm_sys::{Conv, Device, Layout, sys};
 use std::ptr::null_mut;
 
 const CASES: usize = 40;
@@ -38,12 +38,33 @@ fn channels(rng: &mut Rng) -> (usize, usize) {
     (inputs, least + rng.below(most))
 }
 
-pub fn convolution(target: &Target, name: &str, t: Type, flat: bool) -> Outcome {
+/// A transposed window: the stride and the dilation have common factors or none, and may be more than the window.
+fn transposed_slide(rng: &mut Rng) -> Slide {
+    let (stride, dilation) = (rng.below(4) + 1, rng.pick(&[1, 1, 2, 3, 4, 6]));
+    Slide { stride, padding: rng.below(5), output_padding: rng.below(stride + 1), dilation }
+}
+
+/// The input that tap `k` multiplies for output `x`: a place in the image, or outside of it. None: no product.
+fn multiplied(s: &Slide, transposed: bool, x: usize, k: usize, size: usize) -> Option<Option<usize>> {
+    if !transposed {
+        return Some(s.input(x, k, size));
+    }
+    let from = (x + s.padding) as i64 - (k * s.dilation) as i64;
+    let at = from.div_euclid(s.stride as i64);
+    (from.rem_euclid(s.stride as i64) == 0).then(|| usize::try_from(at).ok().filter(|at| *at < size))
+}
+
+pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed: bool) -> Outcome {
     each_case(target, "conv", name, CASES, |rng, _| {
         let is_pointwise = rng.one_in(5);
-        let s = if is_pointwise { Slide { padding: 0, ..FLAT } } else { slide(rng) };
+        let s = match (is_pointwise, transposed) {
+            (true, _) => Slide { padding: 0, output_padding: usize::from(transposed && rng.one_in(3)), ..FLAT },
+            (false, true) => transposed_slide(rng),
+            (false, false) => slide(rng),
+        };
         let (batch, (c_in, c_out)) = (rng.below(2) + 1, channels(rng));
-        let image = [dim(rng), dim(rng)];
+        let batch = maybe_empty(rng, batch);
+        let image = [dim(rng), dim(rng)].map(|size| if transposed { size.min(60 / s.stride) } else { size });
         let wide = |rng: &mut Rng| if is_pointwise { 1 } else { rng.below(4) + 1 };
         let window = [wide(rng), wide(rng)];
         let first = usize::from(flat);
@@ -54,20 +75,30 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool) -> Outcome 
             Operand::new(target, rng, t, shape, data)
         };
         let src = operand(rng, &[&[batch, c_in], &image[first..]].concat());
-        let kernel = operand(rng, &[&[c_out, c_in], &window[first..]].concat());
-        let across = s.size(image[1], window[1]);
-        let out = if flat { Some(1).zip(across) } else { s.size(image[0], window[0]).zip(across) };
+        let pairs = if transposed { [c_in, c_out] } else { [c_out, c_in] };
+        let kernel = operand(rng, &[&pairs, &window[first..]].concat());
+        let size = |i: usize| {
+            if transposed { s.transpose_size(image[i], window[i]) } else { s.size(image[i], window[i]) }
+        };
+        let out = if flat { Some(1).zip(size(1)) } else { size(0).zip(size(1)) };
         let (h_out, w_out) = out.unwrap_or((0, 0));
         let dst = Operand::destination(target, rng, t, &[&[batch, c_out][..], &[h_out, w_out][first..]].concat());
         let (sl, kl) = (src.layout(), kernel.layout());
         let (sv, kv, dv) = (src.memory.view(), kernel.memory.view(), dst.memory.view());
+        let (d, stride, padding, dilation) = (target.device.raw(), s.stride, s.padding, s.dilation);
         // SAFETY: live arguments.
         let status = unsafe {
-            let call = if flat { sys::crk_conv1d } else { sys::crk_conv2d };
-            call(target.device.raw(), t.dtype, &sl, sv.into(), &kl, kv.into(), dv, s.stride, s.padding, s.dilation)
+            if transposed {
+                let call = if flat { sys::crk_conv_transpose1d } else { sys::crk_conv_transpose2d };
+                let more = s.output_padding;
+                call(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, more, dilation)
+            } else {
+                let call = if flat { sys::crk_conv1d } else { sys::crk_conv2d };
+                call(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, dilation)
+            }
         };
         if out.is_none() {
-            return refused(status, "kernel_layout.dims[");
+            return refused(status, if transposed { "padding is" } else { "kernel_layout.dims[" });
         }
         let case = format!("{s:?}, src {:?}, kernel {:?}, {filling:?}", src.shape, kernel.shape);
         succeeded(status).map_err(|problem| format!("{case}: {problem}"))?;
@@ -75,23 +106,31 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool) -> Outcome 
         let (pixels, weights) = (numbers(&src), numbers(&kernel));
         let (d, k) = (with_h(flat, &src.shape.dims), with_h(flat, &kernel.shape.dims));
         let got = dst.memory.read().map_err(|problem| format!("{case}: destination: {problem}"))?;
-        let (down, taps) = (if flat { FLAT } else { s }, k[1] * k[2] * k[3]);
+        // The direct kernel computes dst where it is shorter than a stride.
+        let is_short = |size: usize| size < s.stride && (size, s.padding) != (1, 0);
+        let is_direct = transposed && (is_short(w_out) || !flat && is_short(h_out));
+        let (down, taps) = (if flat { FLAT } else { s }, d[1] * k[2] * k[3]);
         for i in 0..batch * c_out * h_out * w_out {
             let (x, y) = (i % w_out, i / w_out % h_out);
             let (o, b) = (i / (w_out * h_out) % c_out, i / (w_out * h_out * c_out));
             let (mut sum, mut size) = (0.0, 0.0);
             for tap in 0..taps {
                 let (k_x, k_y, c) = (tap % k[3], tap / k[3] % k[2], tap / (k[3] * k[2]));
-                let inside = down.input(y, k_y, d[2]).zip(s.input(x, k_x, d[3]));
+                let at = |slide: &Slide, x, k, size| multiplied(slide, transposed, x, k, size);
+                let Some((y, x)) = at(&down, y, k_y, d[2]).zip(at(&s, x, k_x, d[3])) else { continue };
                 // Zeros outside of the image are multiplied too.
-                let pixel = inside.map_or(0.0, |(y, x)| pixels[((b * d[1] + c) * d[2] + y) * d[3] + x]);
-                let product = pixel * weights[o * taps + tap];
+                if is_direct && y.zip(x).is_none() {
+                    continue;
+                }
+                let pixel = y.zip(x).map_or(0.0, |(y, x)| pixels[((b * d[1] + c) * d[2] + y) * d[3] + x]);
+                let row = if transposed { c * c_out + o } else { o * d[1] + c };
+                let product = pixel * weights[(row * k[2] + k_y) * k[3] + k_x];
                 sum += product;
                 size += product.abs();
             }
             let bits = t.get(&got, i);
             // The kernel pads the channels to whole pieces, so a sum has as many products.
-            if !admits(t, filling, k[2] * k[3] * k[1].next_multiple_of(8), bits, sum, size) {
+            if !admits(t, filling, k[2] * k[3] * d[1].next_multiple_of(8), bits, sum, size) {
                 let shown = t.show(bits);
                 return Err(format!("element {i}: {shown}, expected {sum:e} of magnitude {size:e}: {case}"));
             }
@@ -102,17 +141,20 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool) -> Outcome 
 }
 
 /// A capture takes the scratch memory too: replays see new images and weights.
-pub fn graph(target: &Target) -> Outcome {
+pub fn graph(target: &Target, transposed: bool) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let text = |error: candle_rocm_sys::Error| error.to_string();
     let half = |i: usize, shift: usize| F16.round_bits(((i * 7 + shift) % 23) as f64 - 11.0) as u16;
     let values = |count: usize, shift: usize| (0..count).map(|i| half(i, shift)).collect::<Vec<u16>>();
     let (image, kernel) = (device.upload(&values(2 * 9 * 48, 0)), device.upload(&values(10 * 9 * 9, 5)));
     let (image, kernel) = (image.map_err(text)?, kernel.map_err(text)?);
-    let dst = device.upload(&values(2 * 10 * 48, 1)).map_err(text)?;
-    let layouts = (Layout::contiguous(&[2, 9, 6, 8]).map_err(text)?, Layout::contiguous(&[10, 9, 3, 3]).map_err(text)?);
-    let conv = Conv { padding: 1, ..Conv::default() };
-    let run = || device.conv2d(F16.dtype, (&layouts.0, &image), (&layouts.1, &kernel), &dst, conv).map_err(text);
+    let (channels, outputs, stride) = if transposed { ([9, 10], 11 * 15, 2) } else { ([10, 9], 48, 1) };
+    let dst = device.upload(&values(2 * 10 * outputs, 1)).map_err(text)?;
+    let weights = Layout::contiguous(&[channels[0], channels[1], 3, 3]).map_err(text)?;
+    let images = Layout::contiguous(&[2, 9, 6, 8]).map_err(text)?;
+    let conv = Conv { stride, padding: 1, ..Conv::default() };
+    let call = if transposed { Device::conv_transpose2d } else { Device::conv2d };
+    let run = || call(&device, F16.dtype, (&images, &image), (&weights, &kernel), &dst, conv).map_err(text);
     let read = || dst.download::<u16>().map_err(text);
     run()?;
     // SAFETY: live handles here and below; the graph is destroyed once.
@@ -126,7 +168,7 @@ pub fn graph(target: &Target) -> Outcome {
             kernel.write(&values(10 * 9 * 9, shift + 9)).map_err(text)?;
             run()?;
             let expected = read()?;
-            dst.write(&values(2 * 10 * 48, 1)).map_err(text)?;
+            dst.write(&values(2 * 10 * outputs, 1)).map_err(text)?;
             succeeded(unsafe { sys::crk_graph_launch(graph) })?;
             if read()? != expected {
                 return Err("a replay has other results".into());
