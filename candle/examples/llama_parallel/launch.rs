@@ -33,20 +33,20 @@ pub struct Rank {
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     pub timeout: Duration,
-    /// Whether creating the communicator and starting a collective have no timeout.
-    pub unbounded: bool,
+    /// Whether creating the communicator and starting a collective have the timeout too.
+    pub bounded: bool,
 }
 
 impl From<&Options> for Patience {
     fn from(options: &Options) -> Patience {
-        Patience { timeout: options.timeout, unbounded: options.unbounded }
+        Patience { timeout: options.timeout, bounded: options.bounded }
     }
 }
 
 impl Rank {
     /// The communicator comes before anything that may fail: if a rank fails, the others then know at once.
     pub fn new(number: usize, size: usize, device: RocmDevice, id: Option<Id>, patience: Patience) -> Result<Rank> {
-        let timeout = (!patience.unbounded).then_some(patience.timeout);
+        let timeout = patience.bounded.then_some(patience.timeout);
         let join = |id| Comm::with_timeout(&device, number, size, id, timeout);
         let comm = id.map(join).transpose().with_context(|| format!("rank {number} of {size}"))?.map(Arc::new);
         Ok(Rank { number, size, device: Device::Rocm(device), comm, timeout: patience.timeout })

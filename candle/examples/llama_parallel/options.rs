@@ -24,8 +24,9 @@ usage: llama_parallel FOLDER [OPTIONS]          config.json, tokenizer.json and 
   --top-p P          samples among the most probable tokens whose probabilities add up to P
   --seed S           the seed of sampling, 299792458 if left out
   --timeout SECONDS  how long a rank waits for the others, 300 if left out
-  --unbounded        collectives start without a thread for each, which is faster. A rank that is lost while the ranks
-                     connect then leaves the others waiting; later ones end in an error as before
+  --bounded          the timeout is also for the connection that the ranks make at first. Each collective of a GPU then
+                     starts in a thread of its own, which is slow. Without it, a rank that is lost while the ranks
+                     connect leaves the others waiting until whoever started them ends them
   --help             this text
 
 CANDLE_ROCM_DEVICE=cpu:32 runs it without a GPU, with a thread for each rank (feature rocm-backend).
@@ -55,8 +56,8 @@ pub struct Options {
     pub top_p: Option<f64>,
     pub seed: u64,
     pub timeout: Duration,
-    /// Whether creating the communicator and starting a collective have no timeout.
-    pub unbounded: bool,
+    /// Whether creating the communicator and starting a collective have the timeout too.
+    pub bounded: bool,
 }
 
 impl Options {
@@ -74,7 +75,7 @@ impl Options {
             top_p: None,
             seed: 299792458,
             timeout: Duration::from_secs(300),
-            unbounded: false,
+            bounded: false,
         }
     }
 
@@ -96,7 +97,7 @@ impl Options {
                 Long("top-p") => options.top_p = Some(parser.value()?.parse()?),
                 Long("seed") => options.seed = parser.value()?.parse()?,
                 Long("timeout") => options.timeout = Duration::from_secs(parser.value()?.parse()?),
-                Long("unbounded") => options.unbounded = true,
+                Long("bounded") => options.bounded = true,
                 Short('h') | Long("help") => return Ok(None),
                 other => return Err(other.unexpected()).context("--help lists the options"),
             }

@@ -40,7 +40,7 @@ fn on_ranks(size: usize, body: impl Fn(&Arc<Comm>, &Device) -> Result<()> + Sync
         assert_eq!((comm.rank(), comm.world_size()), (rank.number, size));
         body(&comm, &rank.device)
     };
-    launch::threads(size, Patience { timeout: DEFAULT_TIMEOUT, unbounded: false }, &act)
+    launch::threads(size, Patience { timeout: DEFAULT_TIMEOUT, bounded: true }, &act)
 }
 
 /// Reads a tensor as a program must: the communicator waits before.
@@ -213,8 +213,8 @@ fn the_error_is_that_of_the_rank_that_failed(size: usize) -> Result<()> {
     };
     // On GPUs, ranks that wait without a bound find out by a launcher only.
     let is_on_cpu = RocmDevice::replaced_by().is_some_and(|name| name.starts_with("cpu"));
-    for unbounded in [false, true].into_iter().filter(|unbounded| is_on_cpu || !unbounded) {
-        let patience = Patience { timeout: Duration::from_secs(20), unbounded };
+    for bounded in [false, true].into_iter().filter(|bounded| is_on_cpu || *bounded) {
+        let patience = Patience { timeout: Duration::from_secs(20), bounded };
         let error = launch::threads(size, patience, &act).expect_err("a rank has failed");
         assert_eq!(format!("{error:#}"), "rank 1: its own reason");
     }

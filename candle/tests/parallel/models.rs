@@ -31,7 +31,7 @@ pub const OF_RANKS: &[(&str, &[usize], OfRanks)] = &[
     ("sampled_texts", &[2], sampled_texts),
 ];
 
-const PATIENCE: Patience = Patience { timeout: Duration::from_secs(300), unbounded: false };
+const PATIENCE: Patience = Patience { timeout: Duration::from_secs(300), bounded: true };
 const PROMPT: [u32; 7] = [3, 90, 17, 17, 64, 1, 42];
 const STEPS: [u32; 3] = [8, 77, 31];
 
@@ -373,7 +373,7 @@ fn a_single_rank() -> Result<()> {
 pub fn ranks_that_are_threads() -> Result<()> {
     let all = launched(None, &tiny(Some(2))?)?;
     assert!(all.len() == 2 && all[0] == all[1]);
-    assert_eq!(launched(None, &Options { unbounded: true, ..tiny(Some(2))? })?, all);
+    assert_eq!(launched(None, &Options { bounded: true, ..tiny(Some(2))? })?, all);
     let place = Place { rank: 0, size: 2, local: 0, host: "127.0.0.1".into(), port: 1 };
     let error = launched(Some(place), &tiny(None)?).expect_err("a launcher's ranks");
     assert!(format!("{error:#}").contains("--ranks 2, and no launcher"), "{error:#}");
