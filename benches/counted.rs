@@ -4,12 +4,13 @@
 //! `cargo bench -p candle-rocm --bench counted -- [--device NAME] [WORD...]` runs the rows with names that contain a
 //! WORD. Before each launch a line on standard error names the row and the number of 128-byte lines that it must move.
 use candle_rocm::{Result, program};
-use candle_rocm_sys::{Buffer, Conv, DType, Device, Layout, Pod, Strided, sys};
+use candle_rocm_sys::{Buffer, Conv, DType, Device, Layout, Pod, RopeKind, Strided, sys};
 use std::ffi::CString;
 use std::process::ExitCode;
 
 const F16: DType = DType::F16;
 const F32: DType = DType::F32;
+const U8: DType = DType::U8;
 const U32: DType = DType::U32;
 
 /// The elements of a row of the table: few enough for an emulator.
@@ -71,6 +72,31 @@ impl Rows {
         let transposed = Layout::strided(&[256, 256], &[1, 256], 0)?;
         for (name, layout) in [("copy f32, 4-D, heads swapped", heads), ("copy f32, transposed", transposed)] {
             self.row(name, (4 * N, 4 * N), 8 * N, |device, src, dst| device.copy_strided(F32, &layout, src, dst, 0))?;
+        }
+
+        let swapped = Layout::strided(&[4, 8, 32, 64], &[N / 4, 64, 8 * 64, 1], 0)?;
+        self.row("copy f16, 4-D, heads swapped", (2 * N, 2 * N), 4 * N, |device, src, dst| {
+            device.copy_strided(F16, &swapped, src, dst, 0)
+        })?;
+
+        for (name, from, to) in [("cast f32 f16", F32, F16), ("cast f16 f32", F16, F32), ("cast u8 f32", U8, F32)] {
+            let bytes = (N * from.size(), N * to.size());
+            self.row(name, bytes, bytes.0 + bytes.1, |device, src, dst| device.cast(from, to, &flat, src, dst))?;
+        }
+
+        // 8 heads of 128, which share a token's angles.
+        let tokens = MANY / 1024;
+        let (heads, angles) = (Layout::contiguous(&[1, 8, tokens, 128])?, Layout::contiguous(&[tokens, 64])?);
+        for (name, kind, dtype) in [
+            ("rope f32, interleaved", RopeKind::RopeI, F32),
+            ("rope f16, interleaved", RopeKind::RopeI, F16),
+            ("rope f16", RopeKind::Rope, F16),
+        ] {
+            let (bytes, its) = (MANY * dtype.size(), tokens * 64 * dtype.size());
+            self.row(name, (bytes, bytes), 2 * bytes + 2 * its, |device, src, dst| {
+                let (cos, sin) = (device.alloc(its)?, device.alloc(its)?);
+                device.rope(kind, dtype, (&heads, src), (&angles, &cos), (&angles, &sin), dst)
+            })?;
         }
 
         let (rows, row) = (Layout::contiguous(&[BROADCAST, 256])?, Layout::strided(&[BROADCAST, 256], &[0, 1], 0)?);
