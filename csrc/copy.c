@@ -12,8 +12,8 @@ crk_status_t crk_priv_check_copy(const char *where, const char *name, crk_const_
   return CRK_OK;
 }
 
-static crk_status_t start_copy(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes,
-                               crk_copy_kind_t kind) {
+crk_status_t crk_priv_copy_start(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes,
+                                 crk_copy_kind_t kind) {
   return crk_priv_operation(self, where, self->driver->copy(self->driver_device, self->stream, dst, src, bytes, kind));
 }
 
@@ -22,13 +22,13 @@ static crk_status_t copy_to_device(crk_device_t self, const char *where, crk_vie
                                    size_t bytes) {
   CRK_TRY(crk_priv_check_copy(where, "dst", crk_const(dst), bytes));
   CRK_REFUSE_IF(src == NULL && bytes > 0, "%s: src is NULL", where);
-  return bytes == 0 ? CRK_OK : start_copy(self, where, dst.ptr, src, bytes, CRK_COPY_TO_DEVICE);
+  return bytes == 0 ? CRK_OK : crk_priv_copy_start(self, where, dst.ptr, src, bytes, CRK_COPY_TO_DEVICE);
 }
 
 static crk_status_t copy_to_host(crk_device_t self, const char *where, void *dst, crk_const_view_t src, size_t bytes) {
   CRK_TRY(crk_priv_check_copy(where, "src", src, bytes));
   CRK_REFUSE_IF(dst == NULL && bytes > 0, "%s: dst is NULL", where);
-  return bytes == 0 ? CRK_OK : start_copy(self, where, dst, src.ptr, bytes, CRK_COPY_TO_HOST);
+  return bytes == 0 ? CRK_OK : crk_priv_copy_start(self, where, dst, src.ptr, bytes, CRK_COPY_TO_HOST);
 }
 
 crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
@@ -55,18 +55,22 @@ crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_const_view
   return copy_to_host(self, "crk_copy_to_host_async", dst, src, bytes);
 }
 
+crk_status_t crk_priv_copy(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes) {
+  if (bytes == 0 || dst == src) {
+    return CRK_OK;
+  }
+  const uintptr_t to = (uintptr_t)dst, from = (uintptr_t)src;
+  const uintptr_t distance = to > from ? to - from : from - to;
+  CRK_REFUSE_IF(distance < bytes, "%s: dst and src overlap: they are %zu bytes apart, and bytes is %zu", where,
+                (size_t)distance, bytes);
+  return crk_priv_copy_start(self, where, dst, src, bytes, CRK_COPY_ON_DEVICE);
+}
+
 crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_const_view_t src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy");
   CRK_TRY(crk_priv_check_copy("crk_copy", "dst", crk_const(dst), bytes));
   CRK_TRY(crk_priv_check_copy("crk_copy", "src", src, bytes));
-  if (bytes == 0 || dst.ptr == src.ptr) {
-    return CRK_OK;
-  }
-  const uintptr_t to = (uintptr_t)dst.ptr, from = (uintptr_t)src.ptr;
-  const uintptr_t distance = to > from ? to - from : from - to;
-  CRK_REFUSE_IF(distance < bytes, "crk_copy: dst and src overlap: they are %zu bytes apart, and bytes is %zu",
-                (size_t)distance, bytes);
-  return start_copy(self, "crk_copy", dst.ptr, src.ptr, bytes, CRK_COPY_ON_DEVICE);
+  return crk_priv_copy(self, "crk_copy", dst.ptr, src.ptr, bytes);
 }
 
 crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t bytes) {

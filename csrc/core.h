@@ -16,9 +16,9 @@
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
  *   communicator  crk_comm        comm/              collectives by RCCL, NCCL or threads: comm/transport.h
  *
- * Files without an object: copy.c (copies, memset), peer.c (several GPUs), layout.c (shapes, strides, iteration spaces), dtype.c, error.c,
- * sized.c (results that begin with struct_bytes), occupancy.c (blocks per GPU), ffi.c (Candle's static launchers),
- * number.h, sanitizer.h, modules.h (the list of modules).
+ * Files without an object: copy.c (copies, memset), peer.c (several GPUs), layout.c (shapes, strides, iteration
+ * spaces), dtype.c, error.c, sized.c (results that begin with struct_bytes), occupancy.c (blocks per GPU), ffi.c
+ * (Candle's static launchers), number.h, sanitizer.h, modules.h (the list of modules).
  *
  * Folders: driver/ has one driver per backend, launch/ has one file per family of launchers, image/ reads compiled
  * kernels, os/ wraps the operating system.
@@ -199,6 +199,13 @@ crk_status_t crk_priv_follow(crk_device_t self, crk_device_t other);
 
 /* Fails in the public function `where` if `bytes` bytes do not fit in the view `name`. */
 crk_status_t crk_priv_check_copy(const char *where, const char *name, crk_const_view_t view, size_t bytes);
+
+/* crk_copy of checked views, for the public function `where`. */
+crk_status_t crk_priv_copy(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes);
+
+/* Starts a copy between host and device, for the public function `where`. */
+crk_status_t crk_priv_copy_start(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes,
+                                 crk_copy_kind_t kind);
 
 /* Returns the live handle with this stream, or NULL. Each thread remembers its last answer, which stays valid until a
  * handle is opened or closed. Only a new question takes the lock and searches the list of handles. */

@@ -40,20 +40,23 @@ crk_status_t crk_device_peer_access(crk_device_t self, crk_device_t peer, bool *
 }
 
 /* Between devices of different runtimes, through host memory. */
-static crk_status_t copy_through_host(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device,
-                                      crk_const_view_t src, size_t bytes) {
+static crk_status_t copy_through_host(crk_device_t dst_device, void *dst, crk_device_t src_device, const void *src,
+                                      size_t bytes) {
+  static const char where[] = "crk_copy_between";
   void *staging = malloc(bytes);
   if (staging == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_copy_between: no host memory for a staging buffer of %zu bytes",
-                          bytes);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for a staging buffer of %zu bytes", where, bytes);
   }
-  /* Not crk_copy_to_host: errors that kernels reported stay for the next synchronisation of the source handle. */
-  crk_status_t status = crk_copy_to_host_async(src_device, staging, src, bytes);
+  /* Errors that kernels reported stay for the next synchronisation of the source handle. */
+  crk_status_t status = crk_priv_copy_start(src_device, where, staging, src, bytes, CRK_COPY_TO_HOST);
   if (status == CRK_OK) {
     status = crk_priv_stream_wait(src_device);
   }
   if (status == CRK_OK) {
-    status = crk_copy_to_device(dst_device, dst, staging, bytes);
+    status = crk_priv_copy_start(dst_device, where, dst, staging, bytes, CRK_COPY_TO_DEVICE);
+  }
+  if (status == CRK_OK) {
+    status = crk_priv_stream_wait(dst_device);
   }
   free(staging);
   return status;
@@ -71,11 +74,11 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
     return CRK_OK;
   }
   if (dst_device == src_device) {
-    return crk_copy(dst_device, dst, src, bytes);
+    return crk_priv_copy(dst_device, "crk_copy_between", dst.ptr, src.ptr, bytes);
   }
   const crk_driver_t *driver = dst_device->driver;
   if (driver != src_device->driver) {
-    return copy_through_host(dst_device, dst, src_device, src, bytes);
+    return copy_through_host(dst_device, dst.ptr, src_device, src.ptr, bytes);
   }
   /* For speed only: without it the runtime copies through host memory. */
   bool has_access = false;
@@ -84,5 +87,9 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
   const crk_status_t copied = driver->copy_peer(dst_device->driver_device, dst.ptr, src_device->driver_device, src.ptr,
                                                 bytes, dst_device->stream);
   CRK_TRY(crk_priv_operation(dst_device, "crk_copy_between", copied));
-  return crk_priv_follow(src_device, dst_device);
+  const crk_status_t followed = crk_priv_follow(src_device, dst_device);
+  if (followed != CRK_OK) { /* the source may change after a failure too */
+    (void)dst_device->driver->stream_synchronize(dst_device->driver_device, dst_device->stream);
+  }
+  return followed;
 }

@@ -1,4 +1,4 @@
-// include/ fnv1a b1090174cee19c128e908a4186777b39
+// include/ fnv1a 878b6073baa2783d2f18ec57fcc07a21
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -700,8 +700,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Later work of `self` waits for the event's mark, which may be one of another device. The host does not wait, unless
- the event belongs to another backend.*/
+    /** Later work of `self` waits for the event's mark, which may be one of another device. The host waits only for an event
+ of another backend, and on the CPU.*/
     pub fn crk_device_wait(self_: crk_device_t, event: crk_event_t) -> crk_status_t;
 }
 impl crk_dtype {
@@ -1418,9 +1418,9 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Copies to another device. The copy comes after the earlier work of both handles, and before the later work of both.
- The host does not wait, unless the devices are of different backends: then the copy goes through host memory. Between
- GPUs of one backend it is direct where crk_device_peer_access allows it. Between two handles on one device, and on
- one handle, the ranges must not overlap. Fails with CRK_CAPTURE while either handle is captured.*/
+ The host waits only between devices of different backends, where the copy goes through host memory, and on the CPU.
+ Between GPUs of one backend the copy is direct where crk_device_peer_access allows it. On one device the ranges may
+ be the same, but must not overlap otherwise. Fails with CRK_CAPTURE while either handle is captured.*/
     pub fn crk_copy_between(
         dst_device: crk_device_t,
         dst: crk_view_t,
@@ -2617,8 +2617,8 @@ impl Default for crk_matmul_weights {
 /// A matrix of weights, (n, k) in any layout, the place of its n results, and what is added to them.
 pub type crk_matmul_weights_t = crk_matmul_weights;
 unsafe extern "C" {
-    /** dst\[i\] = bias\[i\] + the sum over l of weights\[i, l\] \* x\[l\], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row of
- activations times the transposed weights of several linear layers, such as the layers of q, k and v. x is k
+    /** dst\[i\] = bias\[i\] + the sum over l of weights\[i, l\] \* x\[l\], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row
+ of activations times the transposed weights of several linear layers, such as the layers of q, k and v. x is k
  contiguous elements. dtypes BF16, F16, F32 and F64. Each sum is as exact as that of crk_matmul. The bias is added
  before the sum is rounded to the dtype, or after that where there is more than one launch. No dst overlaps another
  dst, x, weights or a bias.

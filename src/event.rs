@@ -23,8 +23,8 @@ impl Device {
         Ok(Event { raw, _device: self.clone() })
     }
 
-    /// Makes later work of this handle wait for the event's mark, which may be another device's. The host does not wait,
-    /// unless the event belongs to another backend.
+    /// Makes later work of this handle wait for the event's mark, which may be another device's. The host waits only
+    /// for events of another backend, and on the CPU device.
     pub fn wait(&self, event: &Event) -> Result<()> {
         // SAFETY: both are live.
         check(unsafe { sys::crk_device_wait(self.raw(), event.raw) })

@@ -1,7 +1,8 @@
 //! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is
 //! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
-//! ops, but for gates (two units in the last place), [`route`], [`attention`], [`masked_attention`],
-//! [`capped_attention`], [`attention_of_heads`], [`rms_norm_once`], [`add_rms_norm_once`] and products of dense layers.
+//! ops, but for gates (two units in the last place), norms of rows that are not contiguous, [`route`], [`attention`],
+//! [`masked_attention`], [`capped_attention`], [`attention_of_heads`], [`rms_norm_once`], [`add_rms_norm_once`] and
+//! products of dense layers.
 use crate::Activation;
 use candle::quantized::{QMatMul, QTensor};
 use candle::{D, DType, Device, Module, Result, Tensor};
@@ -172,7 +173,7 @@ fn of_a_row<'a, const N: usize>(
     layers.iter().map(of).collect()
 }
 
-/// What is added to products, as the launchers take it.
+/// A bias as the launchers take it.
 #[cfg(feature = "_rocm")]
 fn bias_of<'a>(storage: &'a Storage, layout: &candle::Layout) -> Result<kernels::View<'a>> {
     RocmStorage::of(storage, "products", "a bias")?.contiguous(layout, "products", "a bias")
@@ -564,8 +565,8 @@ fn repeated(x: &Tensor, count: usize) -> Result<Tensor> {
 }
 
 /// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
-/// The mask broadcasts to the scores; one of u8 hides keys where it is 0. A device without [`attention`] computes the ops
-/// one after the other.
+/// The mask broadcasts to the scores; one of u8 hides keys where it is 0. A device without [`attention`] computes the
+/// ops one after the other.
 pub fn masked_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
     capped_attention(q, [k, v], mask, scale, None)
 }
@@ -583,7 +584,7 @@ pub fn capped_attention(
         return attention_by_tokens([q, k, v], mask, false, scale, cap)?.transpose(1, 2);
     }
     let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
-    let all = |x: &Tensor| if count == 1 { Ok(x.clone()) } else { repeated(x, count)?.contiguous() };
+    let all = |x: &Tensor| if count == 1 { x.contiguous() } else { repeated(x, count)?.contiguous() };
     let scores = (q.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;
     let scores = match cap {
         None => scores,

@@ -264,8 +264,8 @@ impl QRocmStorage {
         Ok(Some(Shared { dtype, part, kept: x.columns(part, dtype)? }))
     }
 
-    /// The products of [`Self::fwd`] with several matrices, and with their biases (f32) added. Those of one format are a
-    /// launch. None where `x` or the weights are not what the launch takes.
+    /// The products of [`Self::fwd`] with several matrices, and with their biases (f32) added. Those of one format are
+    /// a launch. None where `x` or the weights are not what the launch takes.
     pub fn products(
         weights: &[(&Self, &Shape)],
         biases: &[Option<kernels::View<'_>>],

@@ -110,9 +110,9 @@ fn part<'a, T: 'a>(slice: &'a impl DeviceSlice<T>) -> Result<kernels::View<'a>> 
     slice.as_view().raw()
 }
 
-/// A rank as C takes it. A negative one becomes one that no communicator has.
-fn rank_of(rank: i32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
+/// A rank as C takes it.
+fn rank_of(name: &str, rank: i32) -> Result<usize> {
+    usize::try_from(rank).map_err(|_| crate::Error::Msg(format!("{name} is {rank}; ranks are numbered from 0")))
 }
 
 impl Comm {
@@ -202,7 +202,7 @@ impl Comm {
         }
         let dst = dst.map(|dst| part(dst)).transpose()?;
         let dtype = dtype_of(T::DTYPE, "reduce")?;
-        self.comm.reduce(dtype, (*op).into(), part(src)?, dst, src.len(), rank_of(root)).w()
+        self.comm.reduce(dtype, (*op).into(), part(src)?, dst, src.len(), rank_of("root", root)?).w()
     }
 
     /// `dst = src` of rank `root`. Other ranks need no `src`.
@@ -216,13 +216,15 @@ impl Comm {
             self.same_length("broadcast", src.len(), dst.len())?;
         }
         let src = src.map(|src| part(src)).transpose()?;
-        self.comm.broadcast(dtype_of(T::DTYPE, "broadcast")?, src, part(dst)?, dst.len(), rank_of(root)).w()
+        self.comm.broadcast(dtype_of(T::DTYPE, "broadcast")?, src, part(dst)?, dst.len(), rank_of("root", root)?).w()
     }
 
     /// The same, in place.
     pub fn broadcast_in_place<R: DeviceSliceMut<T>, T: RocmDType>(&self, buffer: &mut R, root: i32) -> Result<()> {
         let view = part(buffer)?;
-        self.comm.broadcast(dtype_of(T::DTYPE, "broadcast")?, Some(view), view, buffer.len(), rank_of(root)).w()
+        self.comm
+            .broadcast(dtype_of(T::DTYPE, "broadcast")?, Some(view), view, buffer.len(), rank_of("root", root)?)
+            .w()
     }
 
     /// `dst` = the `src` of all ranks, one after the other.
@@ -249,12 +251,12 @@ impl Comm {
 
     /// Sends to rank `peer`, which receives as many elements.
     pub fn send<S: DeviceSlice<T>, T: RocmDType>(&self, data: &S, peer: i32) -> Result<()> {
-        self.comm.send(dtype_of(T::DTYPE, "send")?, part(data)?, data.len(), rank_of(peer)).w()
+        self.comm.send(dtype_of(T::DTYPE, "send")?, part(data)?, data.len(), rank_of("peer", peer)?).w()
     }
 
     /// Receives from rank `peer`.
     pub fn recv<R: DeviceSliceMut<T>, T: RocmDType>(&self, buffer: &mut R, peer: i32) -> Result<()> {
-        self.comm.recv(dtype_of(T::DTYPE, "recv")?, part(buffer)?, buffer.len(), rank_of(peer)).w()
+        self.comm.recv(dtype_of(T::DTYPE, "recv")?, part(buffer)?, buffer.len(), rank_of("peer", peer)?).w()
     }
 
     fn same_length(&self, op: &str, needed: usize, there: usize) -> Result<()> {

@@ -341,6 +341,23 @@ fn attention_with_masks() -> Result<()> {
     Ok(())
 }
 
+/// On Candle's CPU device, with a batch, and with keys and values of the layout that models have: heads of a token side
+/// by side.
+#[test]
+fn attention_on_the_cpu() -> Result<()> {
+    let of = |heads: usize| random(&[2, 3, heads, 8], DType::F32, &Device::Cpu)?.transpose(1, 2);
+    for heads in [4, 2] {
+        let (q, k, v) = (of(4)?.contiguous()?, of(heads)?, of(heads)?);
+        let whole = |x: &Tensor| {
+            let parts = (0..4).map(|h| x.narrow(1, h * heads / 4, 1)).collect::<Result<Vec<_>>>()?;
+            Tensor::cat(&parts, 1)?.contiguous()
+        };
+        let p = candle_nn::ops::softmax_last_dim(&(q.contiguous()?.matmul(&whole(&k)?.t()?)? * 0.5)?)?;
+        equal(&fused::masked_attention(&q, &k, &v, None, 0.5)?, &p.matmul(&whole(&v)?)?)?;
+    }
+    Ok(())
+}
+
 /// Heads that lie side by side, beside the ops on one head after the other, with and without a mask; and tensors for
 /// which the models have to do the ops.
 #[test]

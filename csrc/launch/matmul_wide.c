@@ -117,7 +117,7 @@ static crk_status_t describe_weights(vec_problem_t *problem, uint32_t i, size_t 
   return CRK_OK;
 }
 
-/* Checks the dst of matrix `at`, `n` elements, against the row and all weights. */
+/* Checks the dst of matrix `at`, `n` elements, against the row, all weights and all biases. */
 static crk_status_t check_vec_dst(const vec_problem_t *problem, uint32_t at, crk_view_t dst, size_t n,
                                   const size_t *weights_bytes) {
   const char *name = problem->names[at].dst;

@@ -152,7 +152,7 @@ static crk_status_t check_part(const char *where, const part_names_t *names, con
                 : crk_priv_check_weights(where, names->weights, part->weights, part->rows, k, info, &bytes->weights);
 }
 
-/* Fails where dst of a matrix overlaps x, weights, or another dst. */
+/* Fails where dst of a matrix overlaps x, weights, a bias or another dst. */
 static crk_status_t check_parts_apart(const char *where, const part_names_t *names,
                                       const crk_grouped_product_t *products, const part_bytes_t *bytes, size_t count,
                                       const void *x, size_t x_bytes) {

@@ -203,8 +203,8 @@ CRK_API crk_status_t crk_event_synchronize(crk_event_t self);
  * with CRK_NOT_READY where the work before one is not done. */
 CRK_API crk_status_t crk_event_elapsed(crk_event_t start, crk_event_t end, float *milliseconds);
 
-/* Later work of `self` waits for the event's mark, which may be one of another device. The host does not wait, unless
- * the event belongs to another backend. */
+/* Later work of `self` waits for the event's mark, which may be one of another device. The host waits only for an event
+ * of another backend, and on the CPU. */
 CRK_API crk_status_t crk_device_wait(crk_device_t self, crk_event_t event);
 
 #ifdef __cplusplus

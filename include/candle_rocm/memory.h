@@ -105,9 +105,9 @@ CRK_API crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_co
 CRK_API crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_const_view_t src, size_t bytes);
 
 /* Copies to another device. The copy comes after the earlier work of both handles, and before the later work of both.
- * The host does not wait, unless the devices are of different backends: then the copy goes through host memory. Between
- * GPUs of one backend it is direct where crk_device_peer_access allows it. Between two handles on one device, and on
- * one handle, the ranges must not overlap. Fails with CRK_CAPTURE while either handle is captured. */
+ * The host waits only between devices of different backends, where the copy goes through host memory, and on the CPU.
+ * Between GPUs of one backend the copy is direct where crk_device_peer_access allows it. On one device the ranges may
+ * be the same, but must not overlap otherwise. Fails with CRK_CAPTURE while either handle is captured. */
 CRK_API crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device,
                                       crk_const_view_t src, size_t bytes);
 

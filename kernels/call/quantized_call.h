@@ -49,9 +49,9 @@ typedef struct crk_vec_part {
 } crk_vec_part_t;
 
 /* Arguments of the product of quantized weights with up to eight columns of q8_1 blocks: dst[column][row] =
- * bias[row] + the sum over k of weights[row][k] * x[column][k]. The rows of all parts are counted together. A part without rows has the end
- * of the part before it. A block of threads computes `block_rows` neighbouring rows; the first `larger` blocks compute
- * one more. */
+ * bias[row] + the sum over k of weights[row][k] * x[column][k]. The rows of all parts are counted together. A part
+ * without rows has the end of the part before it. A block of threads computes `block_rows` neighbouring rows; the first
+ * `larger` blocks compute one more. */
 typedef struct crk_vec_product {
   crk_vec_part_t parts[CRK_VEC_PARTS];
   const void *x; /* q8_1 blocks, borrowed until the kernel has run */

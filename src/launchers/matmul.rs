@@ -8,8 +8,8 @@ impl Device {
         launch!(self.crk_matmul(dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
     }
 
-    /// A row of `k` elements times one to three matrices of weights (n, k). Each has the place of its n results, and may
-    /// have a bias: `crk_matmul_grouped`.
+    /// A row of `k` elements times one to three matrices of weights (n, k). Each has the place of its n results, and
+    /// perhaps a bias: `crk_matmul_grouped`.
     pub fn matmul_grouped<'a>(
         &self,
         dtype: DType,

@@ -93,6 +93,8 @@ fn answer(mut stream: TcpStream, came: &mut [bool], id: &[u8; ID_BYTES]) -> Resu
     } else {
         stream.write_all(&[0])?;
         stream.write_all(id)?;
+        // A rank that has given up on this connection asks again.
+        stream.read_exact(&mut asked[..1])?;
         came[rank] = true;
         return Ok(None);
     };
@@ -146,6 +148,7 @@ fn attempt(
             [0] => {
                 let mut id = [0; ID_BYTES];
                 stream.read_exact(&mut id)?;
+                stream.write_all(&[0])?;
                 Ok(Ok(id))
             }
             [1] => {

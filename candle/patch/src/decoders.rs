@@ -1,6 +1,6 @@
 //! Texts of decoders that keep their caches themselves, and of the Gemma family, for the hooks of [`crate::models`].
 
-/// What a source says, and what it says in the copy.
+/// A text of a source, and the text that its copy has there.
 pub type Change = (&'static str, &'static str);
 
 // --- rotary embeddings and the growth of caches ----------------------------------------------------------------------
@@ -22,7 +22,7 @@ pub const ROPE_CACHE: Change = (
         };
 ",
     "\
-        let [query_states, key_states, value_states] = self.rotary_emb.apply_rotary_emb_qkv(
+        let [query_states, key_states, value_states] = self.rotary_emb.rotate_and_grow(
             [&query_states, &key_states, &value_states],
             seqlen_offset,
             &self.kv_cache,
@@ -31,7 +31,7 @@ pub const ROPE_CACHE: Change = (
 );
 
 macro_rules! apply_rope {
-    ($visible:literal, $q:literal, $k:literal, $interleaved:literal) => {
+    ($visible:literal, $q:literal, $k:literal, $kept:expr, $grown:literal) => {
         (
             concat!(
                 "    ",
@@ -56,10 +56,9 @@ macro_rules! apply_rope {
 "
             ),
             concat!(
+                $kept,
                 "    /// The queries rotated, and the caches with the keys rotated and the values.
-    ",
-                $visible,
-                "fn apply_rotary_emb_qkv(
+    fn rotate_and_grow(
         &self,
         [q, k, v]: [&Tensor; 3],
         seqlen_offset: usize,
@@ -70,7 +69,7 @@ macro_rules! apply_rope {
         let sin = self.sin.narrow(0, seqlen_offset, seq_len)?;
         let cache = cache.as_ref().map(|(keys, values)| (keys, values));
 ",
-                $interleaved
+                $grown
             ),
         )
     };
@@ -80,6 +79,7 @@ pub const APPLY_ROPE: Change = apply_rope!(
     "",
     "candle_nn::rotary_emb::rope(q",
     "candle_nn::rotary_emb::rope(k",
+    "",
     "        candle_nn::fused::rope_grow([q, k, v], [&cos, &sin], false, cache)\n    }\n"
 );
 
@@ -87,6 +87,7 @@ pub const APPLY_ROPE_PACKED: Change = apply_rope!(
     "",
     "candle_nn::rotary_emb::rope(&q.contiguous()?",
     "candle_nn::rotary_emb::rope(&k.contiguous()?",
+    "",
     "        candle_nn::fused::rope_grow([q, k, v], [&cos, &sin], false, cache)\n    }\n"
 );
 
@@ -94,14 +95,30 @@ pub const APPLY_ROPE_I: Change = apply_rope!(
     "",
     "candle_nn::rotary_emb::rope_i(q",
     "candle_nn::rotary_emb::rope_i(k",
+    "",
     "        candle_nn::fused::rope_grow([q, k, v], [&cos, &sin], true, cache)\n    }\n"
 );
 
-/// Phi-3 rotates a part of each head in some of its models.
+/// Phi-3 rotates a part of each head in some of its models. Its function is public, and stays.
 pub const APPLY_ROPE_PART: Change = apply_rope!(
     "pub ",
     "self.rope(&q.contiguous()?",
     "self.rope(&k.contiguous()?",
+    "    pub fn apply_rotary_emb_qkv(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        seqlen_offset: usize,
+    ) -> Result<(Tensor, Tensor)> {
+        let (_b_sz, _h, seq_len, _n_embd) = q.dims4()?;
+        let cos = self.cos.narrow(0, seqlen_offset, seq_len)?;
+        let sin = self.sin.narrow(0, seqlen_offset, seq_len)?;
+        let q_embed = self.rope(&q.contiguous()?, &cos, &sin)?;
+        let k_embed = self.rope(&k.contiguous()?, &cos, &sin)?;
+        Ok((q_embed, k_embed))
+    }
+
+",
     "        if self.partial_dim.is_none() {
             return candle_nn::fused::rope_grow([q, k, v], [&cos, &sin], false, cache);
         }
@@ -486,7 +503,19 @@ pub const QWEN3_EMBEDDED: Change = (
 
 // --- Gemma -----------------------------------------------------------------------------------------------------------
 
-/// The factors of a norm, added up once. For a model with [`GEMMA_FACTORS_USED`].
+/// The factors of a norm are added up once, unless the weights are trained. For a model with [`GEMMA_NORM`].
+pub const GEMMA_NORM_FIELDS: Change = (
+    "#[derive(Debug, Clone)]\nstruct RmsNorm {\n    weight: Tensor,\n    eps: f64,\n}\n",
+    "\
+#[derive(Debug, Clone)]
+struct RmsNorm {
+    weight: Tensor,
+    factors: Option<Tensor>,
+    eps: f64,
+}
+",
+);
+
 pub const GEMMA_FACTORS: Change = (
     "\
     fn new(dim: usize, eps: f64, vb: VarBuilder) -> Result<Self> {
@@ -497,14 +526,20 @@ pub const GEMMA_FACTORS: Change = (
 ",
     "\
     fn new(dim: usize, eps: f64, vb: VarBuilder) -> Result<Self> {
-        let weight = (vb.get(dim, \"weight\")? + 1.0)?;
-        Ok(Self { weight, eps })
+        let weight = vb.get(dim, \"weight\")?;
+        let factors = if weight.track_op() { None } else { Some((&weight + 1.0)?) };
+        Ok(Self { weight, factors, eps })
+    }
+
+    fn factors(&self) -> Result<Tensor> {
+        match &self.factors {
+            Some(factors) => Ok(factors.clone()),
+            None => &self.weight + 1.0,
+        }
     }
 }
 ",
 );
-
-pub const GEMMA_FACTORS_USED: Change = (".broadcast_mul(&(&self.weight + 1.0)?)", ".broadcast_mul(&self.weight)");
 
 macro_rules! gemma_norm {
     ($factors:literal) => {
@@ -517,13 +552,20 @@ macro_rules! gemma_norm {
             d => d,
         };
         let hidden_size = x.dim(D::Minus1)?;
+        let x = x.to_dtype(internal_dtype)?;
+        let norm_x = (x.sqr()?.sum_keepdim(D::Minus1)? / hidden_size as f64)?;
+        let x_normed = x.broadcast_div(&(norm_x + self.eps)?.sqrt()?)?;
+        x_normed
+            .to_dtype(x_dtype)?
+            .broadcast_mul(&(&self.weight + 1.0)?)
 ",
             concat!(
                 "\
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        if let Some(normed) = candle_nn::fused::rms_norm_once(x, ",
+        let factors = ",
                 $factors,
-                ", self.eps)? {
+                ";
+        if let Some(normed) = candle_nn::fused::rms_norm_once(x, &factors, self.eps)? {
             return Ok(normed);
         }
         let x_dtype = x.dtype();
@@ -532,16 +574,22 @@ macro_rules! gemma_norm {
             d => d,
         };
         let hidden_size = x.dim(D::Minus1)?;
+        let x = x.to_dtype(internal_dtype)?;
+        let norm_x = (x.sqr()?.sum_keepdim(D::Minus1)? / hidden_size as f64)?;
+        let x_normed = x.broadcast_div(&(norm_x + self.eps)?.sqrt()?)?;
+        x_normed
+            .to_dtype(x_dtype)?
+            .broadcast_mul(&factors)
 "
             ),
         )
     };
 }
 
-pub const GEMMA_NORM: Change = gemma_norm!("&self.weight");
+pub const GEMMA_NORM: Change = gemma_norm!("self.factors()?");
 
 /// Its norm has its weights from elsewhere.
-pub const RECURRENT_GEMMA_NORM: Change = gemma_norm!("&(&self.weight + 1.0)?");
+pub const RECURRENT_GEMMA_NORM: Change = gemma_norm!("(&self.weight + 1.0)?");
 
 pub const GEMMA_NORM_NEW: Change = (
     "impl Module for RmsNorm {\n",
@@ -549,7 +597,7 @@ pub const GEMMA_NORM_NEW: Change = (
 impl RmsNorm {
     /// `x + residual`, and the norm of that sum.
     fn forward_sum(&self, x: &Tensor, residual: &Tensor) -> Result<(Tensor, Tensor)> {
-        if let Some(done) = candle_nn::fused::add_rms_norm_once(x, residual, &self.weight, self.eps)? {
+        if let Some(done) = candle_nn::fused::add_rms_norm_once(x, residual, &self.factors()?, self.eps)? {
             return Ok(done);
         }
         let sum = (x + residual)?;
@@ -568,7 +616,9 @@ pub const GEMMA_SUM: Change = (
         let residual = &xs;
         let xs = xs.apply(&self.pre_feedforward_layernorm)?;
 ",
-    "        let (residual, xs) = self.pre_feedforward_layernorm.forward_sum(&xs, residual)?;\n",
+    "\
+        let (residual, xs) = self.pre_feedforward_layernorm.forward_sum(&xs, residual)?;
+",
 );
 
 /// For a model that may cap the scores.
@@ -609,8 +659,9 @@ pub const GEMMA3_ROPE: Change = (
         let [query_states, key_states, value_states] = if candle_nn::fused::has_attention(&query_states) {
             let [cos, sin] = self.rotary_emb.angles(seqlen_offset, q_len)?;
             let qkv = [&query_states, &key_states, &value_states];
-            let norms = [&self.q_norm, &self.k_norm]
-                .map(|norm| candle_nn::fused::HeadNorm { weight: &norm.weight, eps: norm.eps });
+            let factors = [self.q_norm.factors()?, self.k_norm.factors()?];
+            let norms = [(&factors[0], self.q_norm.eps), (&factors[1], self.k_norm.eps)]
+                .map(|(weight, eps)| candle_nn::fused::HeadNorm { weight, eps });
             candle_nn::fused::norm_rope_qkv(qkv, norms, [&cos, &sin])?
         } else {
             let (query_states, key_states) = self.rotary_emb.apply_rotary_emb_qkv(

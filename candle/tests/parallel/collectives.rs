@@ -291,7 +291,9 @@ fn devices_by_their_numbers() -> Result<()> {
                 let device = Device::new_rocm(rank)?;
                 let comm = Arc::new(Comm::from_rank(device.as_rocm_device()?.clone(), rank, 2, id)?);
                 let x = Tensor::full(1f32 + rank as f32, 3, &device)?;
-                Ok(x.apply_op1_no_bwd(&AllReduce::new(comm))?.to_vec1()?)
+                let y = x.apply_op1_no_bwd(&AllReduce::new(comm.clone()))?;
+                comm.wait()?;
+                Ok(y.to_vec1()?)
             })
         });
         for rank in ranks {

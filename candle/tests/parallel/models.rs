@@ -314,7 +314,7 @@ fn texts(size: usize) -> Result<()> {
             assert_eq!(tokens, expected, "rank {rank}");
             assert_eq!(text.trim(), if rank == 0 { words.join(" ") } else { String::new() }, "rank {rank}");
         }
-        // The context ends a text: 61 tokens are in the cache behind the prompt, and one more is known.
+        // The context ends a text: 17 tokens are in the cache behind the prompt, and one more is known.
         let long = Options { tokens: 1000, context: 20, ..options.clone() };
         for (tokens, _) in run(&long, size)? {
             assert_eq!(tokens.len(), 20 - 3 + 1);

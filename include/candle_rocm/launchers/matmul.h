@@ -51,8 +51,8 @@ typedef struct crk_matmul_weights {
   crk_const_view_t bias; /* n contiguous elements, or {NULL, 0} for none */
 } crk_matmul_weights_t;
 
-/* dst[i] = bias[i] + the sum over l of weights[i, l] * x[l], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row of
- * activations times the transposed weights of several linear layers, such as the layers of q, k and v. x is k
+/* dst[i] = bias[i] + the sum over l of weights[i, l] * x[l], for each of `count` matrices, 1 to CRK_MOST_GROUPED: a row
+ * of activations times the transposed weights of several linear layers, such as the layers of q, k and v. x is k
  * contiguous elements. dtypes BF16, F16, F32 and F64. Each sum is as exact as that of crk_matmul. The bias is added
  * before the sum is rounded to the dtype, or after that where there is more than one launch. No dst overlaps another
  * dst, x, weights or a bias.
