@@ -173,10 +173,15 @@ fn of_a_row<'a, const N: usize>(
     layers.iter().map(of).collect()
 }
 
-/// A bias as the launchers take it.
+/// The biases as the launchers take them, while `guards` hold their storages.
 #[cfg(feature = "_rocm")]
-fn bias_of<'a>(storage: &'a Storage, layout: &candle::Layout) -> Result<kernels::View<'a>> {
-    RocmStorage::of(storage, "products", "a bias")?.contiguous(layout, "products", "a bias")
+fn biases_of<'a, S: std::ops::Deref<Target = Storage>>(
+    guards: &'a [Option<(S, &candle::Layout)>],
+) -> Result<Vec<Option<kernels::View<'a>>>> {
+    let view = |(storage, layout): &'a (S, &candle::Layout)| {
+        RocmStorage::of(storage, "products", "a bias")?.contiguous(layout, "products", "a bias")
+    };
+    guards.iter().map(|guard| guard.as_ref().map(view).transpose()).collect()
 }
 
 /// A tensor like `x`, but with rows of `n` elements.
@@ -195,8 +200,7 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
         let (storage, layout) = x.storage_and_layout();
         let x_s = RocmStorage::of(&storage, "products", "x")?;
         let guards: Vec<_> = weights.iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
-        let biases = guards.iter().map(|guard| guard.as_ref().map(|(bias, l)| bias_of(bias, l)).transpose());
-        let biases = biases.collect::<Result<Vec<_>>>()?;
+        let biases = biases_of(&guards)?;
         let matrices: Vec<_> = weights.iter().map(|(matrix, _)| *matrix).collect();
         if let Some(results) = QRocmStorage::products(&matrices, &biases, x_s, layout)? {
             let rows = matrices.iter().map(|(_, shape)| shape.dims()[0]);
@@ -213,8 +217,7 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
             .map(|(storage, layout)| Ok((RocmStorage::of(storage, "products", "weights")?, *layout)))
             .collect::<Result<Vec<_>>>()?;
         let its_guards: Vec<_> = weights.iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
-        let biases = its_guards.iter().map(|guard| guard.as_ref().map(|(bias, l)| bias_of(bias, l)).transpose());
-        let biases = biases.collect::<Result<Vec<_>>>()?;
+        let biases = biases_of(&its_guards)?;
         let results = RocmStorage::of(&storage, "products", "x")?.row_products(layout, &operands, &biases)?;
         let rows = weights.iter().map(|(weights, _)| weights.dims()[0]);
         let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();

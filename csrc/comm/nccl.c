@@ -261,7 +261,7 @@ static crk_status_t nccl_poll(crk_comm_t comm, const char *where) {
   return state == NCCL_SUCCESS ? CRK_OK : failed(self, where, "the communicator", state, comm->handle);
 }
 
-/* Waits until the library has done what a non-blocking call has begun. The caller has entered the communicator. */
+/* Waits until the library has finished a non-blocking call. The caller has entered the communicator. */
 static crk_status_t settle(crk_comm_t comm, const char *where) {
   const double begin = crk_priv_seconds(), deadline = crk_priv_comm_deadline(comm->timeout_ms);
   for (;;) {

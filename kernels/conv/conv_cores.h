@@ -1,6 +1,6 @@
-/* Convolutions of f16 and bf16 as matrix products, without a matrix of windows in memory: the engine of
- * matmul/matmul_cores.h, whose right operand are the windows (conv/window_copy.h). A transposed convolution is such a
- * product per phase (conv/phases.h). For conv_cores.hip. Main function: conv_cores. */
+/* Convolutions of f16 and bf16 as matrix products, without a matrix of windows in memory. The engine is that of
+ * matmul/matmul_cores.h. Its right operand is made of the windows (conv/window_copy.h). A transposed convolution has
+ * one such product for each phase (conv/phases.h). For conv_cores.hip. Main function: conv_cores. */
 #ifndef CRK_CONV_CORES_H
 #define CRK_CONV_CORES_H
 

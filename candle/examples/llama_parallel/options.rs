@@ -42,7 +42,7 @@ pub enum Source {
 #[derive(Debug, Clone)]
 pub struct Options {
     pub source: Source,
-    /// None: 1, or what a launcher says.
+    /// The number of ranks. If it is left out, a launcher says it, else there is one rank.
     pub ranks: Option<usize>,
     pub prompt: String,
     /// The length of a prompt of random tokens.
