@@ -44,6 +44,9 @@ struct split_cores {
   static constexpr bool is_shared = steps * core::row_packs > 8;
   /* Whether there are registers for the keys of the next tile while the values of this one are used. */
   static constexpr bool is_ahead = Width <= core::most_ahead;
+  /* Whether the first keys are loaded before the query rows. Not where they would have to arrive before the rows can
+   * be passed on. */
+  static constexpr bool loads_first = is_ahead && !core::stages_keys;
   static constexpr int pitch = Width + 8;
 
   struct keys {
@@ -63,12 +66,11 @@ struct split_cores {
   float factor, base[columns], limit[columns], total[columns];
   results sums[spans][products];
 
-  CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages,
-                     bool is_plain)
-      : split_cores(call, work, first_row, room, stages, is_plain, typename make_indices<columns>::type()) {}
+  CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages)
+      : split_cores(call, work, first_row, room, stages, typename make_indices<columns>::type()) {}
   template <int... C>
   CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages,
-                     bool is_plain, indices<C...>)
+                     indices<C...>)
       : call(call),
         work(work),
         shared_rows(room),
@@ -89,7 +91,6 @@ struct split_cores {
         sums[s][j] = {};
       }
     }
-    load_rows(first_row, is_shared ? room : stages, is_plain);
   }
 
   /* A query row; NULL beyond the last one. */
@@ -109,7 +110,8 @@ struct split_cores {
     }
     return words;
   }
-  /* Where the operands would take pieces of lines, the block loads the rows, and passes them on in shared memory. */
+  /* Loads the query rows. Where the operands would take pieces of lines, the block does, and passes them on in shared
+   * memory, in `room`. */
   CRK_FN void load_rows(uint32_t first_row, T *room, bool is_plain) {
     if constexpr (is_shared || core::stages_keys) {
       constexpr uint32_t row_threads = split_threads / core::rows;
@@ -437,11 +439,11 @@ struct split_cores {
     }
   }
 
-  /* Takes the tiles at every `step`-th key from `key` on that begin before `end`, and returns the next key. */
-  CRK_FN uint32_t take_plain(uint32_t key, uint32_t end, uint32_t step, bool checked) {
+  /* Takes the tiles at every `step`-th key from `key` on that begin before `end`, and returns the next key. The first
+   * keys are in `k` if loads_first. */
+  CRK_FN uint32_t take_plain(keys &k, uint32_t key, uint32_t end, uint32_t step, bool checked) {
     if (key < end) {
-      keys k;
-      if constexpr (is_ahead) {
+      if constexpr (is_ahead && !loads_first) {
         load_keys<true>(k, key, 0);
       }
       CRK_ONE_BY_ONE
@@ -511,11 +513,17 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   if (first >= work.rows) {
     return;
   }
-  cores wave(call, work, first, rows, stages, is_plain);
+  cores wave(call, work, first, rows, stages);
+  typename cores::keys keys;
   uint32_t key = work.first_key(call, cores::tile);
-  if (is_plain && work.end - work.begin >= cores::tile) {
-    key = wave.take_plain(key, work.end - cores::tile + 1, step, is_checked);
+  const uint32_t plain_end = is_plain && work.end - work.begin >= cores::tile ? work.end - cores::tile + 1 : 0;
+  if constexpr (cores::loads_first) {
+    if (key < plain_end) {
+      wave.template load_keys<true>(keys, key, 0);
+    }
   }
+  wave.load_rows(first, cores::is_shared ? rows : stages, is_plain);
+  key = wave.take_plain(keys, key, plain_end, step, is_checked);
   wave.take_rest(key, step);
   wave.end();
   store_part<core::rows, Width, T>(reread(call), work, first, wave, reinterpret_cast<float *>(room));

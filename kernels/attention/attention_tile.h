@@ -9,6 +9,7 @@
 #define CRK_ATTENTION_TILE_H
 
 #include "attention/attention_copy.h"
+#include "attention/attention_store.h"
 #include "numbers/dot.h"
 
 namespace crk {
@@ -53,6 +54,9 @@ struct attention_shape {
   static constexpr int steps_together = is_direct && tall == 1 ? 2 : 1;
   /* Whether the queries of a step are loaded while the step before is computed. */
   static constexpr bool loads_ahead = has_cores && sizeof(T) == 4 && !is_direct;
+
+  /* Whether results go through shared memory, in the place of the queries: a lane has 4 bytes of a row at a time. */
+  static constexpr bool passes_rows = is_direct && sizeof(T) == 2;
 
   static constexpr int squares = keys / span, steps = Width / span, across = own_width / span;
 };
@@ -316,34 +320,6 @@ struct attention_team {
   }
 };
 
-/* Stores a lane's part of a row, of dst or of the scratch memory: `sum` times `factor`. */
-template <class T, class S>
-CRK_FN void store_row(const float (&sum)[S::core::columns], float factor, T *row, uint32_t first_column, uint32_t width,
-                      bool by_vectors) {
-  using core = typename S::core;
-  constexpr bool neighbours = core::next_column(core::columns - 1) == core::columns - 1;
-  constexpr int together = neighbours ? static_cast<int>(core::columns) : 2;
-  CRK_UNROLL
-  for (int c = 0; c < core::columns; c += together) {
-    const uint32_t column = first_column + core::column(static_cast<uint32_t>(c));
-    if (column < width) {
-      pack<T, together> values;
-      CRK_UNROLL
-      for (int i = 0; i < together; i++) {
-        values.v[i] = static_cast<T>(sum[c + i] * factor);
-      }
-      if (by_vectors) {
-        store_pack(row + column, values);
-      } else {
-        CRK_UNROLL
-        for (int i = 0; i < together; i++) {
-          row[column + static_cast<uint32_t>(i)] = values.v[i];
-        }
-      }
-    }
-  }
-}
-
 /* What a block computes. Blocks are numbered over the parts of the keys first, then over the heads of a run, then along
  * the queries, then over the runs of heads of all sequences. The last queries come first: with a causal window they see
  * the most keys. In runs of several heads, the launch ends with blocks that have little to do.
@@ -494,6 +470,12 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   if (begin < end) {
     keys.begin(key_room, key_rows, begin, sequence.keys, call.d, by_vectors);
   }
+  if constexpr (S::passes_rows) {
+    if (begin >= end) { /* no step waits until the queries are there, and results take their place */
+      keys.finish(key_room);
+      barrier();
+    }
+  }
   CRK_NO_UNROLL
   for (uint32_t key = begin; key < end; key += step_keys) {
     if constexpr (S::takes_turns) {
@@ -528,23 +510,33 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     for (int r = 0; r < core::rows; r++) {
       const uint32_t row = team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r));
       const float weight = core::combine(mine.weight[i][r], [](float a, float b) { return a + b; });
-      if (row < own.queries && last.parts.size > 1) {
-        uint32_t own_kv_head = here.head;
-        const uint32_t member = take_coordinate(own_kv_head, last.group);
-        const uint32_t scratch = row * static_cast<uint32_t>(last.group.size) + member;
-        const uint64_t at = scratch_row(last, own, own_kv_head, scratch) + here.part;
-        float *const to = last.sums + at * last.dv;
+      if (last.parts.size > 1) {
+        if (row < own.queries) {
+          uint32_t own_kv_head = here.head;
+          const uint32_t member = take_coordinate(own_kv_head, last.group);
+          const uint32_t scratch = row * static_cast<uint32_t>(last.group.size) + member;
+          const uint64_t at = scratch_row(last, own, own_kv_head, scratch) + here.part;
+          float *const to = last.sums + at * last.dv;
+          CRK_UNROLL
+          for (int n = 0; n < S::across; n++) {
+            store_row<float, S>(mine.sum[i][n][r], 1.0f, to, first_column + static_cast<uint32_t>(n * S::span), last.dv,
+                                true);
+          }
+          if (first_column == 0 && core::column(0) == 0) {
+            last.weights[2 * at] = mine.base[i][r];
+            last.weights[2 * at + 1] = weight;
+          }
+        }
+        continue;
+      }
+      const float factor = weight == 0.0f ? 0.0f : half<T> ? reciprocal_near(weight) : 1.0f / weight;
+      if constexpr (S::passes_rows) {
         CRK_UNROLL
         for (int n = 0; n < S::across; n++) {
-          store_row<float, S>(mine.sum[i][n][r], 1.0f, to, first_column + static_cast<uint32_t>(n * S::span), last.dv,
-                              true);
-        }
-        if (first_column == 0 && core::column(0) == 0) {
-          last.weights[2 * at] = mine.base[i][r];
-          last.weights[2 * at + 1] = weight;
+          put_row<T, S>(mine.sum[i][n][r], factor, query_room, row - first_row,
+                        first_column + static_cast<uint32_t>(n * S::span));
         }
       } else if (row < own.queries) {
-        const float factor = weight == 0.0f ? 0.0f : 1.0f / weight;
         T *const to = dst + row * last.dst_strides.row;
         if (by_vectors && last.dv == Width) {
           CRK_UNROLL
@@ -559,11 +551,18 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
                             by_vectors);
           }
         }
-        if (last.lse != nullptr && first_column == 0 && core::column(0) == 0) {
-          last.lse[own.number * last.lse_sequence + here.head * last.lse_head + own.first_query + row] =
-              weight == 0.0f ? no_score : mine.base[i][r] / log2_of_e + log(weight);
-        }
       }
+      if (last.lse != nullptr && row < own.queries && first_column == 0 && core::column(0) == 0) {
+        last.lse[own.number * last.lse_sequence + here.head * last.lse_head + own.first_query + row] =
+            weight == 0.0f ? no_score : mine.base[i][r] / log2_of_e + log(weight);
+      }
+    }
+  }
+  if constexpr (S::passes_rows) {
+    if (last.parts.size == 1) {
+      wave_barrier();
+      store_rows<T, S>(query_room, dst + first_row * last.dst_strides.row, last.dst_strides.row, team_row - first_row,
+                       own.queries - first_row, first_column, last.dv, by_vectors);
     }
   }
 }

@@ -86,12 +86,16 @@ struct half_core {
       return rows * row_bytes + parts / (2 * pairs) * next_line;
     }
     CRK_FN static uint32_t *address(uint32_t *room, uint32_t row, uint32_t part) {
-      const uint32_t pair = part / 2;
-      return room + ((byte_of(row, part % 2) ^ pair % pairs * 32) + pair / pairs * next_line) / 4;
+      const uint32_t pair = part / 2, byte = (byte_of(row, part % 2) ^ pair % pairs * 32) + pair / pairs * next_line;
+      return reinterpret_cast<uint32_t *>(reinterpret_cast<unsigned char *>(room) + byte);
     }
     template <class Pack>
     CRK_FN static void store(uint32_t *room, uint32_t row, uint32_t part, const Pack (&packs)[together]) {
       *reinterpret_cast<uint4 *>(address(room, row, part)) = bit_cast<uint4>(packs[0]);
+    }
+    /* The word with `column`, an even number, and the next one. */
+    CRK_FN static uint32_t &word(uint32_t *room, uint32_t row, uint32_t column) {
+      return address(room, row, column / 8)[column % 8 / 2];
     }
 
     CRK_FN static right load(const uint32_t *room, uint32_t column, uint32_t k) {
