@@ -34,6 +34,7 @@ pub fn launches() -> String {
 
 /// The calls since the last time this was called.
 pub fn calls() -> Calls {
+    candle_core::rocm_backend::finish_preparing();
     let mut calls = Calls::new();
     for name in told(c"hip_double_trace").lines() {
         match calls.last_mut() {

@@ -16,7 +16,7 @@
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
  *   communicator  crk_comm        comm/              collectives by RCCL, NCCL or threads: comm/transport.h
  *
- * Files without an object: copy.c (copies, memset), peer.c (several GPUs), layout.c (shapes, strides, iteration
+ * Files without an object: copy.c (copies, memset), peer.c (several GPUs), prepare.c (what first calls do), layout.c (shapes, strides, iteration
  * spaces), dtype.c, error.c, sized.c (results that begin with struct_bytes), occupancy.c (blocks per GPU), ffi.c
  * (Candle's static launchers), number.h, sanitizer.h, modules.h (the list of modules).
  *
@@ -24,7 +24,7 @@
  * kernels, os/ wraps the operating system.
  *
  * Calls go down this list and never up:
- *   ffi.c
+ *   ffi.c, prepare.c
  *   launch/, comm/
  *   peer.c
  *   device.c, graph.c, copy.c, launch_by_name.c, memory/memory.c
@@ -127,6 +127,9 @@ void crk_priv_context_release(crk_context_t *context);
 
 /* Unloads all modules and frees all functions. Called when the context's last reference is gone. */
 void crk_priv_modules_deinit(crk_context_t *context);
+
+/* Loads a built-in module by its index, if that has not happened yet. Fails as crk_function_get does. */
+crk_status_t crk_priv_module_load(crk_context_t *context, size_t index);
 
 /* Same as crk_function_get, without its argument checks. */
 crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, const char *kernel,

@@ -107,6 +107,25 @@ static crk_module_t *find_user_module(const crk_context_t *context, const char *
   return module;
 }
 
+/* Loads a built-in module, if that has not happened yet. */
+static crk_status_t load_builtin(crk_context_t *context, size_t index) {
+  if (context->builtin[index] != NULL) {
+    return CRK_OK;
+  }
+  const crk_image_t image = context->driver->builtin(index);
+  if (image.data == NULL) {
+    return crk_priv_error(
+        CRK_NO_RUNTIME, "crk_function_get: this build has no kernels of module '%s' for %s (the crate's feature '%s')",
+        module_names[index], context->info.name, feature_of(context->driver->backend));
+  }
+  const crk_status_t status =
+      module_create(context, module_names[index], image.data, image.bytes, &context->builtin[index]);
+  if (status == CRK_WRONG_ARCHITECTURE && context->driver->backend == CRK_BACKEND_HIP) {
+    return crk_priv_advise(status, "build with CANDLE_ROCM_ARCHS=%s", context->info.architecture);
+  }
+  return status;
+}
+
 static crk_status_t find_module(crk_context_t *context, const char *name, crk_module_t **module) {
   const size_t index = builtin_index(name);
   if (index == CRK_MODULE_COUNT) {
@@ -117,20 +136,7 @@ static crk_status_t find_module(crk_context_t *context, const char *name, crk_mo
                      CRK_NOT_FOUND,
                      "crk_function_get: module '%.64s' is not built in and was not loaded; see crk_module_load", name);
   }
-  if (context->builtin[index] == NULL) {
-    const crk_image_t image = context->driver->builtin(index);
-    if (image.data == NULL) {
-      return crk_priv_error(
-          CRK_NO_RUNTIME,
-          "crk_function_get: this build has no kernels of module '%s' for %s (the crate's feature '%s')", name,
-          context->info.name, feature_of(context->driver->backend));
-    }
-    const crk_status_t status = module_create(context, name, image.data, image.bytes, &context->builtin[index]);
-    if (status == CRK_WRONG_ARCHITECTURE && context->driver->backend == CRK_BACKEND_HIP) {
-      return crk_priv_advise(status, "build with CANDLE_ROCM_ARCHS=%s", context->info.architecture);
-    }
-    CRK_TRY(status);
-  }
+  CRK_TRY(load_builtin(context, index));
   *module = context->builtin[index];
   return CRK_OK;
 }
@@ -235,6 +241,13 @@ crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, c
                                    crk_function_t *function) {
   crk_priv_mutex_lock(&context->lock);
   const crk_status_t status = find_function(context, module, kernel, function);
+  crk_priv_mutex_unlock(&context->lock);
+  return status;
+}
+
+crk_status_t crk_priv_module_load(crk_context_t *context, size_t index) {
+  crk_priv_mutex_lock(&context->lock);
+  const crk_status_t status = load_builtin(context, index);
   crk_priv_mutex_unlock(&context->lock);
   return status;
 }

@@ -1,4 +1,4 @@
-// include/ fnv1a 878b6073baa2783d2f18ec57fcc07a21
+// include/ fnv1a 2ffcf4532aa0a5529945069a670c1f3e
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -621,6 +621,19 @@ unsafe extern "C" {
         self_: crk_device_t,
         name: *mut *const ::core::ffi::c_char,
     ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Does now what the first calls would do: loads all modules of this build, opens the BLAS libraries (crk_device_blas),
+ and makes one small product in BF16, F16 and F32, since these libraries load their kernels with the first product of a
+ dtype. On NVIDIA GPUs that takes some 0.4 s in all. A program may call it in a thread of its own while it loads a
+ model; calls in other threads go on meanwhile, and wait only for what they need themselves. May be called again.
+
+ It uses a stream of its own and 2 MiB of memory. Afterwards one set of handles of the BLAS libraries is ready, for the
+ next device handle on this GPU that multiplies. On a CPU device it loads modules.
+
+ Fails with CRK_NO_RUNTIME or CRK_WRONG_ARCHITECTURE where a module has no code for the device, and as
+ crk_device_clone and crk_matmul do. What was prepared until then stays so.*/
+    pub fn crk_device_prepare(self_: crk_device_t) -> crk_status_t;
 }
 unsafe extern "C" {
     /** Waits until all work given to the handle is done.

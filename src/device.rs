@@ -162,6 +162,13 @@ impl Device {
         Ok(info)
     }
 
+    /// Loads all kernels of this build and the BLAS libraries now: `crk_device_prepare`. Meant for a thread of its own
+    /// while a model is loaded.
+    pub fn prepare(&self) -> Result<()> {
+        // SAFETY: a live handle.
+        check(unsafe { sys::crk_device_prepare(self.raw()) })
+    }
+
     /// Waits until all work given to the handle is done. Fails if a kernel has met an id out of range since the last
     /// synchronisation (`crk_device_synchronize`).
     pub fn synchronize(&self) -> Result<()> {

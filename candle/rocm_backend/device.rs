@@ -87,6 +87,7 @@ fn shared(ordinal: usize) -> Result<Device> {
         return Ok(handle.clone());
     }
     let handle = open(ordinal)?;
+    super::prepare::begin(&handle);
     handles.insert(key, handle.clone());
     Ok(handle)
 }

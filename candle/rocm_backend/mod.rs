@@ -16,6 +16,7 @@ mod launch;
 mod layout;
 mod map;
 mod nn;
+mod prepare;
 #[cfg(feature = "rccl")]
 pub mod rccl;
 mod slice;

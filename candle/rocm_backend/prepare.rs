@@ -1,0 +1,41 @@
+//! Devices load their kernels and the BLAS libraries in threads of their own, while the program loads its model.
+use candle_rocm_sys::{Backend, Device};
+use std::ffi::c_int;
+use std::sync::{Mutex, Once};
+use std::thread::{Builder, JoinHandle};
+
+static THREADS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+
+extern "C" {
+    fn atexit(call: extern "C" fn()) -> c_int;
+}
+
+/// Begins to prepare a GPU. What fails here fails again in the call that needs it, which returns the error.
+pub(super) fn begin(handle: &Device) {
+    static AT_EXIT: Once = Once::new();
+    if !handle.info().is_ok_and(|info| info.backend != Backend::Cpu as _) {
+        return;
+    }
+    let own = handle.clone();
+    let thread = Builder::new().name("candle-rocm-prepare".into()).spawn(move || drop(own.prepare()));
+    if let Ok(thread) = thread {
+        // SAFETY: the function is there as long as the program. The runtime's own work at exit comes after it, because
+        // the runtime was opened before.
+        AT_EXIT.call_once(|| drop(unsafe { atexit(at_exit) }));
+        THREADS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(thread);
+    }
+}
+
+/// A runtime that shuts down while a thread is inside of it would crash the program.
+extern "C" fn at_exit() {
+    finish_preparing();
+}
+
+/// Waits for the threads that load kernels and BLAS libraries for devices. A program need not call this: a call that
+/// needs one of these waits for it. It is for measurements.
+pub fn finish_preparing() {
+    let threads = std::mem::take(&mut *THREADS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    for thread in threads {
+        let _ = thread.join();
+    }
+}
