@@ -129,7 +129,7 @@ void crk_priv_context_release(crk_context_t *context);
 void crk_priv_modules_deinit(crk_context_t *context);
 
 /* Loads a built-in module by its index, if that has not happened yet. Fails as crk_function_get does. */
-crk_status_t crk_priv_module_load(crk_context_t *context, size_t index);
+crk_status_t crk_priv_module_load(const char *where, crk_context_t *context, size_t index);
 
 /* Same as crk_function_get, without its argument checks. */
 crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, const char *kernel,

@@ -108,15 +108,15 @@ static crk_module_t *find_user_module(const crk_context_t *context, const char *
 }
 
 /* Loads a built-in module, if that has not happened yet. */
-static crk_status_t load_builtin(crk_context_t *context, size_t index) {
+static crk_status_t load_builtin(const char *where, crk_context_t *context, size_t index) {
   if (context->builtin[index] != NULL) {
     return CRK_OK;
   }
   const crk_image_t image = context->driver->builtin(index);
   if (image.data == NULL) {
-    return crk_priv_error(
-        CRK_NO_RUNTIME, "crk_function_get: this build has no kernels of module '%s' for %s (the crate's feature '%s')",
-        module_names[index], context->info.name, feature_of(context->driver->backend));
+    return crk_priv_error(CRK_NO_RUNTIME,
+                          "%s: this build has no kernels of module '%s' for %s (the crate's feature '%s')", where,
+                          module_names[index], context->info.name, feature_of(context->driver->backend));
   }
   const crk_status_t status =
       module_create(context, module_names[index], image.data, image.bytes, &context->builtin[index]);
@@ -136,7 +136,7 @@ static crk_status_t find_module(crk_context_t *context, const char *name, crk_mo
                      CRK_NOT_FOUND,
                      "crk_function_get: module '%.64s' is not built in and was not loaded; see crk_module_load", name);
   }
-  CRK_TRY(load_builtin(context, index));
+  CRK_TRY(load_builtin("crk_function_get", context, index));
   *module = context->builtin[index];
   return CRK_OK;
 }
@@ -245,9 +245,9 @@ crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, c
   return status;
 }
 
-crk_status_t crk_priv_module_load(crk_context_t *context, size_t index) {
+crk_status_t crk_priv_module_load(const char *where, crk_context_t *context, size_t index) {
   crk_priv_mutex_lock(&context->lock);
-  const crk_status_t status = load_builtin(context, index);
+  const crk_status_t status = load_builtin(where, context, index);
   crk_priv_mutex_unlock(&context->lock);
   return status;
 }

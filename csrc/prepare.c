@@ -35,7 +35,7 @@ static crk_status_t prepare_blas(crk_device_t self) {
 crk_status_t crk_device_prepare(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_prepare");
   for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
-    CRK_TRY(crk_priv_module_load(self->context, i));
+    CRK_TRY(crk_priv_module_load("crk_device_prepare", self->context, i));
   }
   return self->driver->backend == CRK_BACKEND_CPU ? CRK_OK : prepare_blas(self);
 }

@@ -430,6 +430,23 @@ fn handles_are_made_when_needed_reused_and_destroyed() {
     });
 }
 
+/// A product in each dtype makes the library load its kernels. The next device handle that multiplies has its handle.
+#[test]
+fn a_prepared_library_is_ready() {
+    with_library("a_prepared_library_is_ready", || {
+        let census = Controls::get().census();
+        let device = open();
+        device.prepare().expect("all is there");
+        assert_eq!((products(), library_handles()), (3, 1));
+        plain(&device);
+        assert_eq!(library_handles(), 1);
+        device.prepare().expect("once more");
+        assert_eq!(library_handles(), 2, "one is in use, and one waits");
+        drop(device);
+        assert_eq!(Controls::get().census(), census);
+    });
+}
+
 /// One library handle without a user is kept, with its workspace, for the next user. The others are destroyed.
 #[test]
 fn one_handle_is_kept() {

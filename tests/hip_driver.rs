@@ -542,6 +542,46 @@ fn answers_have_their_status() {
     });
 }
 
+/// While other threads use the device, too.
+#[test]
+fn preparing_loads_every_module_once() {
+    alone("preparing_loads_every_module_once", "gfx1100", 6, &[], || {
+        let controls = Controls::get();
+        let census = controls.census();
+        let device = open().expect("the double opens");
+        controls.fail("hipModuleLoadData", 1, 2);
+        refused(device.prepare(), Status::OutOfMemory, &["affine", "hipModuleLoadData"]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| device.prepare().expect("all modules"));
+            scope.spawn(|| works(&device));
+        });
+        // SAFETY: needs nothing.
+        let modules = unsafe { sys::crk_module_count() } as i64;
+        assert_eq!(controls.calls("hipModuleLoadData"), 1 + modules);
+        device.prepare().expect("once more");
+        works(&device);
+        assert_eq!(controls.calls("hipModuleLoadData"), 1 + modules);
+        drop(device);
+        assert_eq!(controls.census(), census);
+    });
+}
+
+#[test]
+fn preparing_says_what_lacks() {
+    let empty = format!("{SCRATCH}/no_code");
+    std::fs::create_dir_all(&empty).expect("a folder");
+    alone("preparing_says_what_lacks", "gfx1100", 6, &[("CANDLE_ROCM_HSACO_DIR", &empty)], || {
+        let device = open().expect("the double opens");
+        refused(device.prepare(), Status::NoRuntime, &["crk_device_prepare", "affine"]);
+        // SAFETY: NULL is not a handle, which the call refuses.
+        assert_eq!(unsafe { sys::crk_device_prepare(std::ptr::null_mut()) }, Status::InvalidArgument);
+    });
+    for name in ["cpu:32", "cpu:64"] {
+        let device = Device::open_named(name).expect("a CPU device");
+        device.prepare().expect("its kernels are linked in");
+    }
+}
+
 #[test]
 fn memory_that_runs_out_is_taken_from_the_cache() {
     let test = "memory_that_runs_out_is_taken_from_the_cache";
