@@ -202,7 +202,7 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
         let guards: Vec<_> = weights.iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
         let biases = biases_of(&guards)?;
         let matrices: Vec<_> = weights.iter().map(|(matrix, _)| *matrix).collect();
-        if let Some(results) = QRocmStorage::products(&matrices, &biases, x_s, layout)? {
+        if let Some(results) = QRocmStorage::products(&matrices, &biases, x_s, layout, x.dtype())? {
             let rows = matrices.iter().map(|(_, shape)| shape.dims()[0]);
             let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
             return tensors.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()));
@@ -225,6 +225,23 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
     }
     let results = layers.iter().map(|layer| layer.forward(x)).collect::<Result<Vec<_>>>()?;
     results.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()))
+}
+
+/// The product of a layer with `x` as `dtype`. A quantized layer takes a few tokens' halves as f32 without a cast.
+pub fn product_of(layer: &dyn Product, x: &Tensor, dtype: DType) -> Result<Tensor> {
+    #[cfg(feature = "_rocm")]
+    if let (DType::F32, Some([((weights, shape), None)])) = (dtype, quantized([layer], x).as_deref()) {
+        let (storage, layout) = x.storage_and_layout();
+        let x_s = RocmStorage::of(&storage, "product_of", "x")?;
+        if let Some(results) = QRocmStorage::products(&[(*weights, *shape)], &[None], x_s, layout, dtype)? {
+            return results
+                .into_iter()
+                .next()
+                .map(|its| with_rows(its, x, shape.dims()[0]))
+                .ok_or_else(|| candle::Error::Msg("product_of: the result is missing".into()));
+        }
+    }
+    layer.forward(&x.to_dtype(dtype)?)
 }
 
 /// `activation(x * gate) * (x * up)` of a feed-forward layer. The last product of the layer takes it.

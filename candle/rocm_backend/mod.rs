@@ -31,6 +31,7 @@ pub use launch::{KernelArg, LaunchArgs, LaunchConfig, RocmFunc};
 pub(crate) use layout::elements;
 pub use layout::layout_of;
 pub use map::{Map1, Map1Any, Map2, Map2Any, Map2InPlace, Map3};
+pub use prepare::finish_preparing;
 pub use slice::ValidAsZeroBits;
 pub use slice::{
     DeviceRepr, DeviceSlice, DeviceSliceMut, RocmDType, RocmSlice, RocmStorageSlice, RocmView, RocmViewMut,

@@ -21,7 +21,9 @@ pub(super) fn begin(handle: &Device) {
     if let Ok(thread) = thread {
         // SAFETY: the function is there as long as the program. The runtime's own work at exit comes after it, because
         // the runtime was opened before.
-        AT_EXIT.call_once(|| drop(unsafe { atexit(at_exit) }));
+        AT_EXIT.call_once(|| {
+            let _ = unsafe { atexit(at_exit) };
+        });
         THREADS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(thread);
     }
 }

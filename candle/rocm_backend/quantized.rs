@@ -264,18 +264,20 @@ impl QRocmStorage {
         Ok(Some(Shared { dtype, part, kept: x.columns(part, dtype)? }))
     }
 
-    /// The products of [`Self::fwd`] with several matrices, and with their biases (f32) added. Those of one format are
-    /// a launch. None where `x` or the weights are not what the launch takes.
+    /// The products of [`Self::fwd`] with several matrices, and with their biases (f32) added, as `to`. Those of one
+    /// format are a launch. None where `x` or the weights are not what the launch takes.
     pub fn products(
         weights: &[(&Self, &Shape)],
         biases: &[Option<kernels::View<'_>>],
         x: &RocmStorage,
         layout: &Layout,
+        to: DType,
     ) -> Result<Option<Vec<RocmStorage>>> {
-        let Some(Shared { dtype, part, kept }) = Self::shared_columns(weights, x, layout)? else { return Ok(None) };
+        let Some(dtype) = float(to) else { return Ok(None) };
+        let Some(Shared { part, kept, .. }) = Self::shared_columns(weights, x, layout)? else { return Ok(None) };
         let results = weights
             .iter()
-            .map(|(_, shape)| x.device().empty_of(elements(&[part.count, shape.dims()[0]]), x.dtype()))
+            .map(|(_, shape)| x.device().empty_of(elements(&[part.count, shape.dims()[0]]), to))
             .collect::<Result<Vec<_>>>()?;
         for (first, (its, _)) in weights.iter().enumerate() {
             let same = |(other, _): &(&Self, &Shape)| other.dtype == its.dtype;

@@ -117,6 +117,11 @@ fn layers_of_one_input() -> Result<()> {
             for (layer, result) in layers.iter().zip(&results) {
                 equal(result, &layer.forward(&x)?)?;
             }
+            for (layer, as_dtype) in layers.iter().flat_map(|layer| [DType::F32, DType::BF16].map(|to| (layer, to))) {
+                if formats[1] != GgmlDType::Q8K || as_dtype == DType::F32 {
+                    equal(&fused::product_of(layer, &x, as_dtype)?, &layer.forward(&x.to_dtype(as_dtype)?)?)?;
+                }
+            }
             let biases = n.map(|n| random(&[n], dtype, &device));
             let [b0, b1, b2] = [&biases[0], &biases[1], &biases[2]].map(|bias| bias.as_ref().expect("a tensor"));
             let biased = [(0, b0), (1, b1), (2, b2)].map(|(i, bias)| fused::Biased(&layers[i], bias));
@@ -163,6 +168,7 @@ fn layers_of_one_input() -> Result<()> {
     let [a, b] = fused::products([&dense, &dense], &x)?;
     equal(&a, &b)?;
     equal(&a, &dense.forward(&x)?)?;
+    equal(&fused::product_of(&dense, &x.to_dtype(DType::F64)?, DType::F32)?, &dense.forward(&x)?)?;
     let q = layer(64, GgmlDType::Q4K)?;
     assert!(fused::products([&q, &q], &x).is_err());
     assert!(fused::gate_products(Activation::Silu, [&q, &q], &x).is_err());

@@ -254,7 +254,7 @@ const QWEN3_MOE_ATTENTION: Change = (
             let scale = 1.0 / (self.head_dim as f64).sqrt();
             let ctx = candle_nn::fused::attention(&q, &k, &v, mask.is_some(), scale)?;
             let ctx = ctx.transpose(1, 2)?.reshape((b, seq_len, self.n_head * self.head_dim))?;
-            return self.attention_wo.forward(&ctx.to_dtype(in_dtype)?);
+            return candle_nn::fused::product_of(&self.attention_wo, &ctx, in_dtype);
         }
         let k = repeat_kv(k, self.num_kv_groups)?.contiguous()?;
 ",

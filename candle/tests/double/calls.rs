@@ -138,6 +138,8 @@ pub fn products_of_one_input_are_one_launch() -> Result<()> {
     let x = Tensor::randn(0f32, 1., (1, DIM), &device)?;
     assert_eq!(calls_of(|| fused::products([&a, &a, &a], &x.exp()?))?, [launches(1 + 1 + 1)]);
     assert_eq!(calls_of(|| fused::products([&a, &a, &b], &x.exp()?))?, [launches(1 + 1 + 2)]);
+    let half = x.to_dtype(DType::BF16)?;
+    assert_eq!(calls_of(|| fused::product_of(&a, &half.exp()?, DType::F32))?, [launches(1 + 1 + 1)]);
     let silu = candle_nn::Activation::Silu;
     assert_eq!(calls_of(|| fused::gate_products(silu, [&a, &a], &x.exp()?))?, [launches(1 + 1 + 2)]);
     assert_eq!(calls_of(|| a.forward(&fused::gate_products(silu, [&a, &a], &x.exp()?)?))?, [launches(1 + 1 + 2 + 1)]);
