@@ -1,6 +1,6 @@
 //! Pinned host memory, and copies that do not wait.
 use crate::error::check;
-use crate::{Buffer, Device, Pod, Result, sys};
+use crate::{Buffer, Device, Error, Pod, Result, Status, View, sys};
 use std::ffi::c_void;
 
 /// Pinned host memory: devices copy from and to it without a staging buffer. Dropping it waits for the handle's work; a
@@ -93,6 +93,22 @@ impl Buffer {
     pub unsafe fn read_async(&self, dst: &HostBuffer) -> Result<()> {
         // SAFETY: `dst` is as long as it says; the source's size is checked against its view.
         check(unsafe { sys::crk_copy_to_host_async(self.device().raw(), dst.ptr, self.raw_view().into(), dst.bytes) })
+    }
+}
+
+impl View<'_> {
+    /// Copies the first bytes of `src`, as many as the view has, to the view, without waiting.
+    ///
+    /// # Safety
+    /// As for [`Buffer::write_async`].
+    pub unsafe fn write_async(&self, src: &HostBuffer) -> Result<()> {
+        let view: sys::crk_view_t = self.device().view(*self)?;
+        if view.bytes > src.bytes {
+            let message = format!("View::write_async: src has {} bytes, the view {}", src.bytes, view.bytes);
+            return Err(Error::new(Status::OutOfBounds, message));
+        }
+        // SAFETY: both have `view.bytes` bytes.
+        check(unsafe { sys::crk_copy_to_device_async(self.device().raw(), view, src.ptr, view.bytes) })
     }
 }
 

@@ -34,6 +34,7 @@ pub struct RocmDevice {
     gpu_id: usize,
     handle: Device,
     random: Arc<Random>,
+    staging: Arc<Mutex<Option<super::load::Staging>>>,
 }
 
 /// The random number generator. Its state is on the device, and draws advance it in the stream's order.
@@ -126,7 +127,7 @@ impl RocmDevice {
     pub fn from_handle(handle: Device) -> Result<Self> {
         let gpu_id = handle.info().w()?.ordinal.unsigned_abs() as usize;
         let random = Arc::new(Random { state: handle.random_state(FIRST_SEED).w()?, seed: Mutex::new(FIRST_SEED) });
-        Ok(Self { id: DeviceId::new(), gpu_id, handle, random })
+        Ok(Self { id: DeviceId::new(), gpu_id, handle, random, staging: Arc::default() })
     }
 
     /// The device's number. Every opened device has a different one; clones have the same.
@@ -137,6 +138,11 @@ impl RocmDevice {
     /// The handle. It gives access to events, memory figures, graphs and the launchers that no op of Candle uses.
     pub fn handle(&self) -> &Device {
         &self.handle
+    }
+
+    /// What files are read through; None before the first.
+    pub(super) fn staging(&self) -> &Mutex<Option<super::load::Staging>> {
+        &self.staging
     }
 
     /// Allocates `dtype` elements of `shape`, contents undefined.

@@ -14,6 +14,7 @@ mod error;
 mod grow;
 mod launch;
 mod layout;
+mod load;
 mod map;
 mod nn;
 mod prepare;

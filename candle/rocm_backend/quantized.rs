@@ -50,6 +50,20 @@ impl QRocmStorage {
         Ok(Self { buffer: device.handle().upload(bytes).w()?, dtype, device: device.clone() })
     }
 
+    /// The next `bytes` bytes of a file, as a tensor's elements. None, and nothing is read, for formats that files of
+    /// weights do not have.
+    pub fn read(
+        device: &RocmDevice,
+        dtype: GgmlDType,
+        bytes: usize,
+        reader: &mut impl std::io::Read,
+    ) -> Result<Option<Self>> {
+        if matches!(dtype, GgmlDType::Q8_1 | GgmlDType::Q8K) {
+            return Ok(None);
+        }
+        Ok(Some(Self { buffer: device.read(bytes, reader)?, dtype, device: device.clone() }))
+    }
+
     /// The format.
     pub fn dtype(&self) -> GgmlDType {
         self.dtype

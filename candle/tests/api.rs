@@ -1,6 +1,6 @@
 //! Candle's features around the ops, with a ROCm device: names and places, files, training, layers, quantized tensors.
 use candle_core::op::BackpropOp;
-use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
+use candle_core::quantized::{GgmlDType, QMatMul, QTensor, gguf_file};
 use candle_core::rocm_backend::{self, RocmDevice, RocmStorage};
 use candle_core::safetensors::Load;
 use candle_core::{CpuStorage, CustomOp1, DType, Device, DeviceLocation, IndexOp, Layout, Module, ModuleT, Result};
@@ -426,5 +426,60 @@ fn quantized_products_can_be_made_in_floats() -> Result<()> {
         candle_core::quantized::rocm::set_force_dmmv(false);
         same(Ok(Both { cpu, rocm: forced? }), 1e-3);
     }
+    Ok(())
+}
+
+/// Tensors of a GGUF file, shorter and longer than the two parts of pinned memory that they go through, and with a part
+/// that is not whole.
+#[test]
+fn gguf_files_are_read() -> Result<()> {
+    let device = device();
+    let tensor = |rows: usize, dtype| QTensor::quantize(&Tensor::randn(0f32, 1., (rows, 1024), &Device::Cpu)?, dtype);
+    let made = [
+        ("short", tensor(3, GgmlDType::Q4_0)?),
+        ("floats", tensor(5000, GgmlDType::F32)?),
+        ("halves", tensor(1, GgmlDType::BF16)?),
+        ("long", tensor(8195, GgmlDType::Q8_0)?),
+        ("none", QTensor::quantize(&Tensor::zeros((0, 256), DType::F32, &Device::Cpu)?, GgmlDType::Q4K)?),
+    ];
+    let mut file = std::io::Cursor::new(Vec::new());
+    let tensors: Vec<_> = made.iter().map(|(name, tensor)| (*name, tensor)).collect();
+    gguf_file::write(&mut file, &[], &tensors)?;
+    file.set_position(0);
+    let content = gguf_file::Content::read(&mut file)?;
+    let threads: Vec<_> = (0..2).map(|_| (file.clone(), device.clone())).collect();
+    std::thread::scope(|scope| {
+        for (mut file, device) in threads {
+            let (content, made) = (&content, &made);
+            scope.spawn(move || {
+                for (name, expected) in made {
+                    let read = content.tensor(&mut file, name, &device).expect("a tensor");
+                    assert_eq!((read.dtype(), read.shape()), (expected.dtype(), expected.shape()));
+                    assert!(read.data().expect("bytes") == expected.data().expect("bytes"), "{name}");
+                }
+            });
+        }
+    });
+    // A file that ends in a tensor, and one that cannot be read.
+    let mut bytes = file.into_inner();
+    bytes.truncate(bytes.len() / 2);
+    let mut short = std::io::Cursor::new(bytes);
+    assert!(content.tensor(&mut short, "long", &device).is_err());
+    struct Broken(u64);
+    impl std::io::Seek for Broken {
+        fn seek(&mut self, _: std::io::SeekFrom) -> std::io::Result<u64> {
+            Ok(self.0)
+        }
+    }
+    impl std::io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("the disk is broken"))
+        }
+    }
+    says!(content.tensor(&mut Broken(1 << 30), "long", &device), "the disk is broken");
+    let mut file = std::io::Cursor::new(Vec::new());
+    gguf_file::write(&mut file, &[], &tensors)?;
+    let read = content.tensor(&mut file, "long", &device)?;
+    assert!(read.data()? == made[3].1.data()?, "after a failure");
     Ok(())
 }

@@ -123,6 +123,8 @@ const CORE: &[Hook] = &[
     twins("src/error.rs", 2, Variants, Cuda),
     twins("src/utils.rs", 1, Functions, Cuda),
     twins("src/lib.rs", 5, Items, Cuda).without(&["cudnn", "cutile"]),
+    // Weights go from a file to a device through pinned memory.
+    text("src/quantized/gguf_file.rs", 1, "        let mut raw_data = vec![0u8; size_in_bytes];\n", GGUF_READ),
     // Output sizes that panic. A transposed convolution with padding subtracts before it adds, and underflows although
     // the result is positive. A pool with stride 0 divides by zero. Like every change to Candle's own code, these are
     // made only in builds with the feature.
@@ -499,6 +501,16 @@ const MOE_GEMM: &str = "\
     }
 ";
 
+const GGUF_READ: &str = r#"        #[cfg(feature = "_rocm")]
+        if let Device::Rocm(device) = device {
+            reader.seek(std::io::SeekFrom::Start(tensor_data_offset.saturating_add(self.offset)))?;
+            let read = super::rocm::QRocmStorage::read(device, self.ggml_dtype, size_in_bytes, reader)?;
+            if let Some(storage) = read {
+                return QTensor::new(super::QStorage::Rocm(storage), self.shape.clone());
+            }
+        }
+        let mut raw_data = vec![0u8; size_in_bytes];
+"#;
 const MOE_GEMM_GGUF: &str = "\
 #[cfg(feature = \"_rocm\")]
     if input.device().is_rocm() {
