@@ -76,8 +76,16 @@ CRK_FN void batch_norm_even_in(const crk_batch_norm_t &s, uint32_t threads, cons
     const channel_norm<T> norm(of, channel_of(s, row));
     CRK_UNROLL
     for (int d = 0; d < depth; d++) {
+      const pack<T, V> y = apply_unrolled<T, V>(norm, values[d].all());
       if (lane + d * lanes < packs) {
-        store_pack(dst + static_cast<uint64_t>(first + d * lanes) * V, apply_unrolled<T, V>(norm, values[d].all()));
+        store_pack(dst + static_cast<uint64_t>(first + d * lanes) * V, y);
+      }
+      if constexpr (half<T>) {
+        /* The halves of all packs as f32 would take too many registers. */
+        CRK_UNROLL
+        for (int j = 0; j < 4 && d + 1 < depth; j++) {
+          values[d + 1].word.v[j] = in_turn(values[d + 1].word.v[j], pack<T, 2>{{y.v[V - 2], y.v[V - 1]}});
+        }
       }
     }
   }
