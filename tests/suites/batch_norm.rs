@@ -1,7 +1,7 @@
-//! Batch norm with given statistics, against plain Rust in f64: trials of the suite `norm`. The cases have rows around a
-//! pack of 16 bytes, one element per row, offsets, misaligned views, results in place, absent parameters, infinities and
-//! NaN. Guard bytes surround every buffer. Kernels by name are launched with few threads, several packs per thread, and
-//! 64-bit arithmetic.
+//! Batch norm with given statistics, against plain Rust in f64: trials of the suite `norm`. The cases have rows around
+//! a pack of 16 bytes, one element per row, offsets, misaligned views, results in place, absent parameters, infinities
+//! and NaN. Guard bytes surround every buffer. Kernels by name are launched with few threads, several packs per thread,
+//! and 64-bit arithmetic.
 use super::norm::{NONE, near, numbers};
 use crate::support::cases::{Rng, Shape};
 use crate::support::number::{BF16, F8, F16, F32, F64, I64, Type};

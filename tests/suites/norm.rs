@@ -1,6 +1,6 @@
-//! The launchers of softmax, rms_norm and layer_norm, against plain Rust in f64; batch_norm.rs has those of batch norm. The cases have rows around every width
+//! The launchers of softmax, rms_norm and layer_norm, against plain Rust in f64. The cases have rows around every width
 //! that a kernel works in, offsets, misaligned views, results in place, infinities, NaN and large values. Guard bytes
-//! surround every buffer. Further tests cover bad arguments and capture.
+//! surround every buffer. Further tests cover bad arguments and capture. The trials of batch norm are in batch_norm.rs.
 //!
 //! A trial is an op and a dtype on a device: `norm/cpu:32/softmax_f16`.
 

@@ -47,6 +47,10 @@ const OPS: &[(&str, usize, Op)] = &[
     }),
     ("gate", 1, |x| fused::silu_gate(x, x)),
     ("sum and norm", 1, |x| Ok(fused::add_rms_norm(x, x, &x.get(0)?.get(0)?, 1e-5)?.1)),
+    ("batch norm", 1, |x| {
+        let parameter = x.get(0)?.get(0)?.narrow(0, 0, 6)?;
+        Ok(fused::batch_norm_once(x, [&parameter, &parameter], Some([&parameter, &parameter]), 1e-5)?.expect("a norm"))
+    }),
     ("choice of experts", 1, |x| Ok(fused::route(&x.get(0)?, 2, true)?.weights)),
     ("rotary embeddings and a cache's begin", 1, |x| {
         let (qkv, angles) = (x.unsqueeze(0)?, x.flatten_all()?.narrow(0, 0, 24)?.reshape((6, 4))?);
