@@ -233,8 +233,10 @@ fn batch_norms() -> Result<()> {
                 let x = view(&whole.to_device(&device)?, is_contiguous)?;
                 let got = norm(&device, dtype)?.forward_t(&x, false)?;
                 let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
-                let expected = norm(&Device::Cpu, wide)?.forward_t(&view(&whole.to_dtype(wide)?, true)?, false)?;
-                assert_eq!((got.dims(), got.dtype()), (expected.dims(), dtype));
+                // Candle's CPU device takes eight dims at most.
+                let x = view(&whole.to_dtype(wide)?, true)?.flatten_from(dims.len().min(3) - 1)?;
+                let expected = norm(&Device::Cpu, wide)?.forward_t(&x, false)?;
+                assert_eq!((got.dims(), got.dtype()), (dims, dtype));
                 // The ops that stand for it round four times.
                 let steps = if is_contiguous { 1.0 } else { 8.0 };
                 for (a, b) in values(&got)?.iter().zip(&values(&expected)?) {
