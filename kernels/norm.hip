@@ -1,5 +1,6 @@
-/* Kernels of the module `norm`: softmax, rmsnorm and layernorm along rows, for the launchers (reduce/norm*.h). This
- * file only names the instances. */
+/* Kernels of the module `norm`, for the launchers: softmax, rmsnorm and layernorm along rows (reduce/norm*.h), and batch
+ * norm (elementwise/batch_norm.h). This file only names the instances. */
+#include "elementwise/batch_norm.h"
 #include "elementwise/instances.h"
 #include "reduce/add_norm.h"
 #include "reduce/norm.h"
@@ -72,5 +73,15 @@ CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
 CRK_ADD_NORMS(f32, float)
 CRK_ADD_NORMS(f16, crk::f16)
 CRK_ADD_NORMS(bf16, crk::bf16)
+
+#define CRK_BATCH_NORM(suffix, T, rows)                                                                     \
+  CRK_ELEMENTWISE(batchnorm_##suffix##_##rows, CRK_LAUNCHED_THREADS,                                        \
+                  (crk_batch_norm_t call, const T *x, T *dst, const T *mean, const T *var, const T *weight, \
+                   const T *bias, crk::wide<T> eps, uint32_t threads)) {                                    \
+    crk::batch_norm_##rows(CRK_ND_ARGUMENT(call), threads, x, dst,                                          \
+                           crk::batch_norm_parameters<T>{mean, var, weight, bias, eps});                    \
+  }
+#define CRK_BATCH_NORMS(suffix, T) CRK_BATCH_NORM(suffix, T, even) CRK_BATCH_NORM(suffix, T, any)
+CRK_FLOAT_TYPES(CRK_BATCH_NORMS)
 
 CRK_MODULE(norm)

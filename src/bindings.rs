@@ -1,4 +1,4 @@
-// include/ fnv1a 2ffcf4532aa0a5529945069a670c1f3e
+// include/ fnv1a 05f2ef8fdf43b2e4023473961a09e5d5
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3359,6 +3359,25 @@ unsafe extern "C" {
         beta: crk_const_view_t,
         dst: crk_view_t,
         eps: f32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Batch norm with given statistics: dst\[b\]\[c\]\[i\] = (x\[b\]\[c\]\[i\] - mean\[c\]) \* s + bias\[c\], where
+ s = weight\[c\] / sqrt(var\[c\] + eps) is computed first. `layout` is that of x and has at least two dims: the batch, the
+ channels, and others, which i counts. mean, var, weight and bias have an element per channel, are contiguous and must
+ not overlap `dst`. {NULL, 0} stands for ones as `weight`, and for zeros as `bias`. eps is rounded to f32 unless dtype
+ is F64.*/
+    pub fn crk_batch_norm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        x: crk_const_view_t,
+        mean: crk_const_view_t,
+        var: crk_const_view_t,
+        weight: crk_const_view_t,
+        bias: crk_const_view_t,
+        dst: crk_view_t,
+        eps: f64,
     ) -> crk_status_t;
 }
 unsafe extern "C" {

@@ -265,6 +265,10 @@ fn layer_norm(on: &On, columns: usize) -> Result<()> {
     on.device.layer_norm(F16, &plain(&[8, columns]), &on.a, Some((&on.b).into()), None, &on.dst, 1e-5)
 }
 
+fn batch_norm(on: &On, dims: &[usize]) -> Result<()> {
+    on.device.batch_norm(F32, &plain(dims), &on.a, (&on.b, &on.b), (None, None), &on.dst, 1e-5)
+}
+
 #[test]
 fn norms() {
     over_the_double("norms", || {
@@ -301,6 +305,11 @@ fn norms() {
             ("layer_norm of 24", |on| layer_norm(on, 24), &["layernorm_f16_even1"]),
             ("layer_norm of 8200", |on| layer_norm(on, 8200), &["layernorm_f16_even_wide"]),
             ("layer_norm of 16384", |on| layer_norm(on, 16384), &["layernorm_f16_whole_wide"]),
+            ("batch_norm of 14 x 14", |on| batch_norm(on, &[2, 8, 14, 14]), &["batchnorm_f32_even 4"]),
+            // 32 threads per row of 128 packs, each of which loads four.
+            ("batch_norm of many", |on| batch_norm(on, &[16, 100, 512]), &["batchnorm_f32_even 200"]),
+            ("batch_norm of 7 x 7", |on| batch_norm(on, &[2, 8, 7, 7]), &["batchnorm_f32_any 1"]),
+            ("batch_norm of one element", |on| batch_norm(on, &[2, 300]), &["batchnorm_f32_any 3"]),
         ]);
     });
 }

@@ -1,8 +1,8 @@
 //! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is
 //! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
 //! ops, but for gates (two units in the last place), norms of rows that are not contiguous, [`route`], [`attention`],
-//! [`masked_attention`], [`capped_attention`], [`attention_of_heads`], [`rms_norm_once`], [`add_rms_norm_once`] and
-//! products of dense layers.
+//! [`masked_attention`], [`capped_attention`], [`attention_of_heads`], [`rms_norm_once`], [`add_rms_norm_once`],
+//! [`batch_norm_once`] and products of dense layers.
 use crate::Activation;
 use candle::quantized::{QMatMul, QTensor};
 use candle::{D, DType, Device, Module, Result, Tensor};
@@ -459,6 +459,42 @@ pub fn add_rms_norm_once(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f6
         return add_rms_norm(x, residual, weight, eps).map(Some);
     }
     let _ = (x, residual, weight, eps);
+    Ok(None)
+}
+
+/// `(x - mean) / sqrt(var + eps) * weight + bias` of (batch, channels, ..), a batch norm with given statistics. Each of
+/// the four has an element per channel. None where the norm must be several ops, which round more often: on other
+/// devices than a ROCm one, for tensors that are tracked, of several dtypes or not contiguous, and for shapes that do
+/// not fit.
+pub fn batch_norm_once(
+    x: &Tensor,
+    [mean, var]: [&Tensor; 2],
+    affine: Option<[&Tensor; 2]>,
+    eps: f64,
+) -> Result<Option<Tensor>> {
+    #[cfg(feature = "_rocm")]
+    {
+        let [weight, bias] = affine.unwrap_or([mean, var]);
+        let parameters = [mean, var, weight, bias];
+        let go = x.rank() >= 2
+            && x.is_contiguous()
+            && parameters.iter().all(|t| t.dims() == [x.dims()[1]] && t.is_contiguous())
+            && takes(&[x, mean, var, weight, bias]);
+        if go {
+            let (storage, layout) = x.storage_and_layout();
+            let guards = parameters.map(|t| t.storage_and_layout());
+            let part = |k: usize, name| {
+                Ok::<_, candle::Error>((RocmStorage::of(&guards[k].0, "batch_norm", name)?, guards[k].1))
+            };
+            let affine = match affine {
+                Some(_) => Some([part(2, "weight")?, part(3, "bias")?]),
+                None => None,
+            };
+            let x_s = RocmStorage::of(&storage, "batch_norm", "x")?;
+            return Ok(Some(of(x_s.batch_norm(layout, [part(0, "mean")?, part(1, "var")?], affine, eps)?, x)));
+        }
+    }
+    let _ = (x, mean, var, affine, eps);
     Ok(None)
 }
 

@@ -215,6 +215,43 @@ impl RocmStorage {
         })
     }
 
+    /// A parameter of an op on this tensor: contiguous, and of the same dtype.
+    fn parameter<'a>(
+        &self,
+        (storage, layout): (&'a Self, &Layout),
+        op: &'static str,
+        argument: &'static str,
+    ) -> Result<kernels::View<'a>> {
+        storage.expect_dtype(self.dtype(), op, argument)?;
+        storage.contiguous(layout, op, argument)
+    }
+
+    /// `(x - mean) / sqrt(var + eps) * weight + bias` of (batch, channels, ..), with the mean and the variance of each
+    /// channel, and perhaps its weight and bias. All tensors are contiguous.
+    pub fn batch_norm(
+        &self,
+        layout: &Layout,
+        statistics: [(&Self, &Layout); 2],
+        affine: Option<[(&Self, &Layout); 2]>,
+        eps: f64,
+    ) -> Result<Self> {
+        let op = "batch_norm";
+        let ([mean, var], dims) = (statistics, layout.dims());
+        let (mean, var) = (self.parameter(mean, op, "mean")?, self.parameter(var, op, "var")?);
+        let (weight, bias) = match affine {
+            Some([weight, bias]) => {
+                (Some(self.parameter(weight, op, "weight")?), Some(self.parameter(bias, op, "bias")?))
+            }
+            None => (None, None),
+        };
+        // The dims after the channels are joined, so that any rank is allowed.
+        let images = Layout::contiguous_with_offset((dims[0], dims[1], elements(&dims[2..])), layout.start_offset());
+        let (dtype, images) = (dtype_of(self.dtype(), op)?, layout_of(&images)?);
+        self.produce(elements(dims), self.dtype(), |device, dst| {
+            device.batch_norm(dtype, &images, self.buffer(), (mean, var), (weight, bias), dst, eps)
+        })
+    }
+
     /// Rotary embeddings of (batch, heads, tokens, d). Element i of a row is paired with element i + d/2.
     pub fn rope(&self, l: &Layout, cos: &Self, cos_l: &Layout, sin: &Self, sin_l: &Layout) -> Result<(Self, Shape)> {
         self.rope_kind(kernels::RopeKind::Rope, l, (cos, cos_l), (sin, sin_l))

@@ -2,7 +2,7 @@
 //! and activations that are quantized once.
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{D, DType, Device, Module, Result, Tensor};
-use candle_nn::{Activation, fused};
+use candle_nn::{Activation, BatchNorm, ModuleT, fused};
 use candle_rocm_tests::device;
 
 fn random(shape: &[usize], dtype: DType, device: &Device) -> Result<Tensor> {
@@ -197,6 +197,66 @@ fn sums_with_norms() -> Result<()> {
             equal(&got, &sum.transpose(0, 1)?)?;
         }
     }
+    Ok(())
+}
+
+/// Batch norms with given statistics, beside Candle's CPU device in f32: one op rounds once.
+#[test]
+fn batch_norms() -> Result<()> {
+    let device = device();
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        let unit = match dtype {
+            DType::F64 | DType::F32 => 2f64.powi(-20),
+            DType::F16 => 2f64.powi(-10),
+            _ => 2f64.powi(-7),
+        };
+        for dims in [&[2, 6][..], &[0, 6, 4], &[3, 6, 7], &[2, 6, 7, 7], &[2, 6, 8, 8], &[1, 6, 2, 1, 3, 1, 2, 1, 2, 1]]
+        {
+            let parameter = || random(&[6], dtype, &Device::Cpu);
+            let (mean, var, weight, bias) = (parameter()?, parameter()?.sqr()?, parameter()?, parameter()?);
+            let whole = random(&[&[dims[0] + 1], &dims[1..]].concat(), dtype, &Device::Cpu)?;
+            // A view that is contiguous, or one that is not.
+            let view = |x: &Tensor, is_contiguous: bool| {
+                let (x, last) = (x.narrow(0, 1, dims[0])?, dims.len() - 1);
+                if is_contiguous { Ok(x) } else { x.transpose(0, last)?.contiguous()?.transpose(0, last) }
+            };
+            for (affine, is_contiguous) in [(true, true), (false, true), (true, false)] {
+                let norm = |on: &Device, dtype: DType| {
+                    let to = |t: &Tensor| t.to_device(on)?.to_dtype(dtype);
+                    let (mean, var) = (to(&mean)?, to(&var)?);
+                    if affine {
+                        BatchNorm::new(6, mean, var, to(&weight)?, to(&bias)?, 1e-3)
+                    } else {
+                        BatchNorm::new_no_bias(6, mean, var, 1e-3)
+                    }
+                };
+                let x = view(&whole.to_device(&device)?, is_contiguous)?;
+                let got = norm(&device, dtype)?.forward_t(&x, false)?;
+                let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+                // Candle's CPU device takes eight dims at most.
+                let x = view(&whole.to_dtype(wide)?, true)?.flatten_from(dims.len().min(3) - 1)?;
+                let expected = norm(&Device::Cpu, wide)?.forward_t(&x, false)?;
+                assert_eq!((got.dims(), got.dtype()), (dims, dtype));
+                // The ops that stand for it round four times.
+                let steps = if is_contiguous { 1.0 } else { 8.0 };
+                for (a, b) in values(&got)?.iter().zip(&values(&expected)?) {
+                    assert!((a - b).abs() <= steps * unit * (b.abs() + 4.0), "{dtype:?}, {dims:?}: {a} is not {b}");
+                }
+            }
+        }
+    }
+    // Tensors that are tracked have gradients.
+    let x = candle_core::Var::from_tensor(&random(&[2, 3, 4], DType::F32, &device)?)?;
+    let of = |value: f64| Tensor::full(value as f32, 3, &device);
+    let norm = BatchNorm::new(3, of(0.5)?, of(4.0)?, of(3.0)?, of(1.0)?, 0.0)?;
+    let y = norm.forward_t(&x, false)?;
+    let gradient = y.sum_all()?.backward()?;
+    let gradient = values(gradient.get(&x).expect("a gradient"))?;
+    assert!(gradient.iter().all(|g| (g - 1.5).abs() < 1e-6), "{gradient:?}");
+    // Shapes and dtypes that do not fit.
+    assert!(norm.forward_t(&random(&[2, 4, 3], DType::F32, &device)?, false).is_err());
+    assert!(norm.forward_t(&random(&[2, 3, 4], DType::F16, &device)?, false).is_err());
+    assert!(norm.forward_t(&random(&[3], DType::F32, &device)?, false).is_err());
     Ok(())
 }
 

@@ -57,4 +57,21 @@ impl Device {
         let (alpha, beta) = (self.optional(alpha)?, self.optional(beta)?);
         launch!(self.crk_layer_norm(dtype, layout, self.view(src)?, alpha, beta, self.view(dst)?, eps))
     }
+    /// `(x - mean) / sqrt(var + eps) * weight + bias`, with parameters for each channel, which dim 1 counts:
+    /// `crk_batch_norm`. The weight or the bias may be absent.
+    #[allow(clippy::too_many_arguments)]
+    pub fn batch_norm<'a>(
+        &self,
+        dtype: DType,
+        layout: &Layout,
+        x: &Buffer,
+        (mean, var): (impl Into<View<'a>>, impl Into<View<'a>>),
+        (weight, bias): (Option<View<'_>>, Option<View<'_>>),
+        dst: &Buffer,
+        eps: f64,
+    ) -> Result<()> {
+        let (mean, var) = (self.view(mean)?, self.view(var)?);
+        let (weight, bias) = (self.optional(weight)?, self.optional(bias)?);
+        launch!(self.crk_batch_norm(dtype, layout, self.view(x)?, mean, var, weight, bias, self.view(dst)?, eps))
+    }
 }

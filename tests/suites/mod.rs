@@ -1,6 +1,7 @@
 //! Suites of trials, each of which runs a part of the kernels on a device and compares the results.
 
 mod attention;
+mod batch_norm;
 mod bounds;
 mod conv;
 mod ffi;

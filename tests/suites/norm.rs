@@ -1,6 +1,6 @@
 //! The launchers of softmax, rms_norm and layer_norm, against plain Rust in f64. The cases have rows around every width
 //! that a kernel works in, offsets, misaligned views, results in place, infinities, NaN and large values. Guard bytes
-//! surround every buffer. Further tests cover bad arguments and capture.
+//! surround every buffer. Further tests cover bad arguments and capture. The trials of batch norm are in batch_norm.rs.
 //!
 //! A trial is an op and a dtype on a device: `norm/cpu:32/softmax_f16`.
 
@@ -17,7 +17,7 @@ use std::ptr::null_mut;
 
 const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
 const EPS: f32 = 1e-5;
-const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
+pub const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 
 /// Rows and columns around packs of 2, 4 and 8 elements, 32 lanes, one to four packs per lane, and blocks of 64 to 512
 /// threads. Rows beyond the size that a block holds: by little, so that it reads one chunk and holds less than it
@@ -142,6 +142,18 @@ fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     if lost.is_finite() { total + lost } else { total }
 }
 
+/// A result whose computation may be off by `slack`, and which is then rounded to the dtype.
+pub fn near(t: Type, value: f64, slack: f64) -> Expected {
+    let smallest = match t {
+        _ if t == F64 => f64::MIN_POSITIVE * f64::EPSILON,
+        _ if t == F16 => 2f64.powi(-24),
+        _ => 2f64.powi(-133),
+    };
+    let slack = if slack.is_nan() { 0.0 } else { slack + smallest };
+    let (end, range) = (|v: f64, by: i64| t.float(t.step(t.round_bits(v), by)), Range::near(value, slack));
+    Expected::within(t, Range { low: end(range.low, -1), high: end(range.high, 1), ..range })
+}
+
 /// The results of a row. `u` is half an epsilon of the type that the kernel computes in. A kernel's result may be off
 /// by the dtype's rounding and by an error per step. The errors of a sum grow with the square root of its longest
 /// chain, which has some 48 additions, more only in long rows.
@@ -150,16 +162,7 @@ fn reference(op: Op, t: Type, x: &[f64], alpha: Option<&[f64]>, beta: Option<&[f
     let n = x.len() as f64;
     let chain = x.len().min(48) as f64 + n / 512.0;
     let of_sum = u * (2.0 * chain.sqrt() + 2.0);
-    let smallest = match t {
-        _ if t == F64 => f64::MIN_POSITIVE * f64::EPSILON,
-        _ if t == F16 => 2f64.powi(-24),
-        _ => 2f64.powi(-133),
-    };
-    let expected = |value: f64, slack: f64| {
-        let slack = if slack.is_nan() { 0.0 } else { slack + smallest };
-        let (end, range) = (|v: f64, by: i64| t.float(t.step(t.round_bits(v), by)), Range::near(value, slack));
-        Expected::within(t, Range { low: end(range.low, -1), high: end(range.high, 1), ..range })
-    };
+    let expected = |value: f64, slack: f64| near(t, value, slack);
     let param = |row: Option<&[f64]>, i: usize, absent: f64| row.map_or(absent, |row| row[i]);
     match op {
         Op::Softmax => {
@@ -241,7 +244,7 @@ fn parameter(target: &Target, rng: &mut Rng, t: Type, cols: usize, size: f64) ->
     Operand::new(target, rng, t, Shape::contiguous(&[cols]), data)
 }
 
-fn numbers(operand: &Operand) -> Vec<f64> {
+pub fn numbers(operand: &Operand) -> Vec<f64> {
     operand.elements().into_iter().map(|bits| operand.t.float(bits)).collect()
 }
 
@@ -440,6 +443,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
             add(format!("captured/{root}"), Box::new(move |_| captured(target, op)));
             add(format!("refused/{root}"), Box::new(move |_| refused(target, op, root)));
         }
+        super::batch_norm::trials(target, add);
     }
     trials
 }

@@ -216,6 +216,7 @@ const NN: &[Hook] = &[
     // Ops that models do together, and caches that grow in place.
     text("src/lib.rs", 1, "pub mod func;\n", "pub mod func;\npub mod fused;\n"),
     text("src/layer_norm.rs", 1, "\nimpl RmsNorm {\n", NORM_SUM),
+    text("src/batch_norm.rs", 1, "fn forward_eval(&self, x: &Tensor) -> Result<Tensor> {\n", BATCH_NORM),
     text("src/kv_cache.rs", 1, "impl ConcatKvCache {\n", APPEND_NORMED).or(&[0]),
     text("src/kv_cache.rs", 1, "Tensor::cat(&[k_cache, &k], ", "crate::fused::grow(&[k_cache, &k], ").or(&[0]),
     text("src/kv_cache.rs", 1, "Tensor::cat(&[v_cache, &v], ", "crate::fused::grow(&[v_cache, &v], ").or(&[0]),
@@ -405,6 +406,15 @@ impl RmsNorm {
         crate::fused::HeadNorm { weight: &self.0.weight, eps: self.0.eps }
     }
 
+";
+
+const BATCH_NORM: &str = "\
+fn forward_eval(&self, x: &Tensor) -> Result<Tensor> {
+        let (mean, var) = (self.running_mean.as_detached_tensor(), self.running_var.as_detached_tensor());
+        let affine = self.weight_and_bias.as_ref().map(|(weight, bias)| [weight, bias]);
+        if let Some(normed) = crate::fused::batch_norm_once(x, [&mean, &var], affine, self.eps)? {
+            return Ok(normed);
+        }
 ";
 
 const WRITTEN: &str = "\

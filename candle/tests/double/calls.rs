@@ -4,8 +4,8 @@ use crate::config::{self, Split};
 use crate::model::Llama;
 use crate::weights::Random;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
-use candle_core::{D, DType, Device, Module, Result, Tensor};
-use candle_nn::fused;
+use candle_core::{D, DType, Device, Module, Result, Tensor, Var};
+use candle_nn::{BatchNorm, ModuleT, fused};
 use candle_rocm_tests::double::{Calls, calls};
 use candle_rocm_tests::steps::{DIM, Layer, chain};
 use std::cell::RefCell;
@@ -75,6 +75,21 @@ pub fn an_elementwise_chain_is_its_launches() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let (x, row) = (Tensor::randn(0f32, 1., (65, 33), &device)?, Tensor::randn(0f32, 1., 33, &device)?);
     assert_eq!(calls_of(|| chain(&x, &row))?, [launches(8)]);
+    Ok(())
+}
+
+/// A batch norm that does not train: one launch, or four and those for the parameters where gradients are tracked.
+pub fn a_batch_norm_is_one_launch() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let of = || Tensor::rand(0.5f32, 1., 6, &device);
+    let (affine, plain) =
+        (BatchNorm::new(6, of()?, of()?, of()?, of()?, 1e-5)?, BatchNorm::new_no_bias(6, of()?, of()?, 1e-5)?);
+    let x = Tensor::rand(0f32, 1., (4, 6, 7, 7), &device)?;
+    for norm in [&affine, &plain] {
+        assert_eq!(calls_of(|| norm.forward_t(&x, false))?, [launches(1)]);
+    }
+    let tracked = Var::from_tensor(&x)?;
+    assert_eq!(calls_of(|| affine.forward_t(&tracked, false))?, [launches(4 + 2)]);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-/* candle_rocm/launchers/norm.h: softmax and norms, over each row of the last dim.
+/* candle_rocm/launchers/norm.h: softmax and norms, over each row of the last dim, and batch norm.
  *
  * `layout` is contiguous from its offset on and has at least one dim. Rows may have any length. `dst` is contiguous
  * from the beginning of its view. It may be `src` where the layout's offset is 0, and must not overlap it otherwise.
@@ -50,6 +50,15 @@ CRK_API crk_status_t crk_add_rms_norm(crk_device_t self, crk_dtype_t dtype, size
 CRK_API crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
                                     crk_const_view_t src, crk_const_view_t alpha, crk_const_view_t beta, crk_view_t dst,
                                     float eps);
+
+/* Batch norm with given statistics: dst[b][c][i] = (x[b][c][i] - mean[c]) * s + bias[c], where
+ * s = weight[c] / sqrt(var[c] + eps) is computed first. `layout` is that of x and has at least two dims: the batch, the
+ * channels, and others, which i counts. mean, var, weight and bias have an element per channel, are contiguous and must
+ * not overlap `dst`. {NULL, 0} stands for ones as `weight`, and for zeros as `bias`. eps is rounded to f32 unless dtype
+ * is F64. */
+CRK_API crk_status_t crk_batch_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
+                                    crk_const_view_t x, crk_const_view_t mean, crk_const_view_t var,
+                                    crk_const_view_t weight, crk_const_view_t bias, crk_view_t dst, double eps);
 
 #ifdef __cplusplus
 }
