@@ -20,13 +20,13 @@ static crk_status_t check_parameter(const char *name, crk_const_view_t view, siz
 
 static bool is_absent(crk_const_view_t view) { return view.ptr == NULL && view.bytes == 0; }
 
-/* The threads for even rows, of `packs` packs each. A thread has several packs if the device is full all the same. */
+/* The threads for even rows, of `packs` packs each. A thread has one pack, or several if the device is full all the
+ * same. */
 static void share_even_rows(crk_device_t self, crk_batch_norm_t *call, uint64_t rows, uint64_t packs) {
-  uint64_t depth = CRK_BATCH_NORM_DEPTH;
-  while (depth > 1 && (packs / depth < LEAST_LANES || rows * packs / depth < crk_priv_held_threads(self))) {
-    depth /= 2;
+  uint64_t lanes = crk_priv_ceil_div(packs, CRK_BATCH_NORM_DEPTH);
+  if (lanes < LEAST_LANES || rows * lanes < crk_priv_held_threads(self)) {
+    lanes = packs;
   }
-  const uint64_t lanes = crk_priv_ceil_div(packs, depth);
   crk_priv_divisor_init(&call->lanes, lanes, call->wide != 0);
   call->steps = rows * lanes;
 }

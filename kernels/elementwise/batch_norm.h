@@ -57,33 +57,33 @@ CRK_FN void batch_norm_runs(const crk_batch_norm_t &s, uint32_t threads, const T
   }
 }
 
-/* A thread has up to CRK_BATCH_NORM_DEPTH packs of a row, `lanes` packs after each other. */
-template <class I, class T>
+/* A thread has up to Depth packs of a row, `lanes` packs after each other. */
+template <class I, int Depth, class T>
 CRK_FN void batch_norm_even_in(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst,
                                const batch_norm_parameters<T> &of) {
-  constexpr int V = 16 / static_cast<int>(sizeof(T)), depth = CRK_BATCH_NORM_DEPTH;
+  constexpr int V = 16 / static_cast<int>(sizeof(T));
   const I packs = static_cast<I>(s.inner.size) / V, lanes = static_cast<I>(s.lanes.size);
   const elements e(s.steps, threads);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     I row = static_cast<I>(i);
     const I lane = take_coordinate(row, s.lanes), first = row * packs + lane;
-    packed<T> values[depth];
+    packed<T> values[Depth];
     CRK_UNROLL
-    for (int d = 0; d < depth; d++) {
+    for (int d = 0; d < Depth; d++) {
       const I apart = lane + d * lanes < packs ? d * lanes : 0;
       values[d] = packed<T>::load(x + static_cast<uint64_t>(first + apart) * V);
     }
     const channel_norm<T> norm(of, channel_of(s, row));
     CRK_UNROLL
-    for (int d = 0; d < depth; d++) {
+    for (int d = 0; d < Depth; d++) {
       const pack<T, V> y = apply_unrolled<T, V>(norm, values[d].all());
       if (lane + d * lanes < packs) {
         store_pack(dst + static_cast<uint64_t>(first + d * lanes) * V, y);
       }
-      if constexpr (half<T>) {
+      if constexpr (half<T> && Depth > 1) {
         /* The halves of all packs as f32 would take too many registers. */
         CRK_UNROLL
-        for (int j = 0; j < 4 && d + 1 < depth; j++) {
+        for (int j = 0; j < 4 && d + 1 < Depth; j++) {
           values[d + 1].word.v[j] = in_turn(values[d + 1].word.v[j], pack<T, 2>{{y.v[V - 2], y.v[V - 1]}});
         }
       }
@@ -136,9 +136,11 @@ CRK_FN void batch_norm_even(const crk_batch_norm_t &s, uint32_t threads, const T
   if constexpr (on_host) {
     batch_norm_runs(s, threads, x, dst, of);
   } else if (s.wide) {
-    batch_norm_even_in<uint64_t>(s, threads, x, dst, of);
+    batch_norm_even_in<uint64_t, CRK_BATCH_NORM_DEPTH>(s, threads, x, dst, of);
+  } else if (s.lanes.size * 16 < s.inner.size * sizeof(T)) {
+    batch_norm_even_in<uint32_t, CRK_BATCH_NORM_DEPTH>(s, threads, x, dst, of);
   } else {
-    batch_norm_even_in<uint32_t>(s, threads, x, dst, of);
+    batch_norm_even_in<uint32_t, 1>(s, threads, x, dst, of);
   }
 }
 template <class T>
