@@ -1,4 +1,4 @@
-// include/ fnv1a 05f2ef8fdf43b2e4023473961a09e5d5
+// include/ fnv1a 3d4c393f4128e92f6d5e7ffe27f0e4e0
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3127,6 +3127,26 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         tokens: usize,
+        topk: usize,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
+        sorted_token_ids: crk_const_view_t,
+        expert_ids: crk_const_view_t,
+        topk_weights: crk_const_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = the sum over the `topk` results of crk_moe_gguf_columns for one token, in the order of the results' numbers:
+ dst has `rows` elements. x has topk rows, one per result, and so do the lists. One launch; scratch memory of
+ topk \* rows floats, which is allocated and freed in stream order. If an id is wrong, which the next synchronisation
+ reports, dst is undefined. topk is 1 to 65535, and k above 0 (CRK_INVALID_ARGUMENT).*/
+    pub fn crk_moe_gguf_sum(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        experts: usize,
+        rows: usize,
+        k: usize,
         topk: usize,
         weights: crk_const_view_t,
         x: crk_const_view_t,

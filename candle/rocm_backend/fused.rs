@@ -380,6 +380,31 @@ pub fn expert_gate(
     gate_of(activation, &product(gate)?, &product(up)?, !is_prefill)
 }
 
+/// The sum over each token's experts of their products with the rows of `x` (tokens * topk, k), times the weights of
+/// the experts. The arguments are those of [`crate::moe::moe_gemm_gguf`].
+#[allow(clippy::too_many_arguments)]
+pub fn expert_sum(
+    x: &Tensor,
+    weights: &QTensor,
+    topk_weights: Tensor,
+    sorted_token_ids: &Tensor,
+    expert_ids: &Tensor,
+    topk: usize,
+    is_prefill: bool,
+    dtype: DType,
+) -> Result<Tensor> {
+    #[cfg(feature = "_rocm")]
+    if !is_prefill {
+        if let Some(sum) = crate::moe::sum_gguf(x, weights, &topk_weights, sorted_token_ids, expert_ids, topk)? {
+            return Ok(sum);
+        }
+    }
+    let scales = Some(topk_weights);
+    let ys = crate::moe::moe_gemm_gguf(x, weights, &scales, sorted_token_ids, expert_ids, topk, is_prefill, dtype)?;
+    let (results, n) = ys.dims2()?;
+    ys.reshape((results / topk.max(1), topk, n))?.sum(1)
+}
+
 /// `silu(gate) * up`.
 pub fn silu_gate(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     gate_of(Activation::Silu, gate, up, false)

@@ -142,6 +142,40 @@ pub fn moe_gemm_gguf(
     Ok(tensor(dst, count, n))
 }
 
+/// The sum of the results of [`moe_gemm_gguf`] for a single token. None where `crk_moe_gguf_sum` does not take the
+/// tensors.
+pub(crate) fn sum_gguf(
+    input: &Tensor,
+    weights: &QTensor,
+    topk_weights: &Tensor,
+    sorted_token_ids: &Tensor,
+    experts_ids: &Tensor,
+    topk: usize,
+) -> Result<Option<Tensor>> {
+    let (inputs, k) = input.dims2()?;
+    let (experts, n, weights_k) = weights.shape().dims3()?;
+    let fits = inputs == topk && k == weights_k && k > 0 && input.dtype() == DType::F32;
+    if !input.device().is_rocm() || input.track_op() || !fits {
+        return Ok(None);
+    }
+    let (x, x_l) = input.storage_and_layout();
+    let tokens = Tokens {
+        op: "moe_sum_gguf",
+        sorted: sorted_token_ids,
+        experts: experts_ids,
+        weights: Some(topk_weights),
+        topk,
+    };
+    let (x, quantized) = (RocmStorage::of(&x, tokens.op, "x")?, weights.rocm_storage()?);
+    let Some(columns) = x.columns_of(x_l)? else { return Ok(None) };
+    let dst = empty(x, 1, n, DType::F32)?;
+    tokens.with(inputs, |routes| {
+        let (shape, handle) = ((experts, n, k), x.device().handle());
+        handle.moe_gguf_sum(quantized.quant()?, shape, routes, quantized.buffer(), &columns, dst.buffer()).w()
+    })?;
+    Ok(Some(tensor(dst, 1, n)))
+}
+
 /// `op(gate) * up` of the experts' products with `input` (tokens, k), f32. The results have the columns of the next
 /// product with quantized weights. None where `crk_moe_gguf_gate` does not take the tensors.
 pub(crate) fn gate_gguf(

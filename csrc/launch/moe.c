@@ -63,8 +63,10 @@ typedef struct mixture {
   const crk_quant_info_t *info; /* NULL: the weights are numbers of `dtype` */
   crk_dtype_t dtype; /* of x */
   bool has_columns; /* x is blocks of crk_quantize_columns */
+  bool is_summed; /* dst is the sum over all tokens */
   argument_t arguments[ARGUMENTS], dst;
   void *dst_ptr; /* of dst's view, to be written */
+  float *sum; /* NULL, or where the sum of all tokens' results goes: crk_moe_vec_t */
 } mixture_t;
 
 /* Checks everything but the format and the dtypes. An element of dst has `dst_bytes` bytes. */
@@ -98,7 +100,7 @@ static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
       CRK_TRY(check_argument(where, &arguments[i], m->tokens, 4));
     }
   }
-  CRK_TRY(check_argument(where, &m->dst, dst_elements, dst_bytes));
+  CRK_TRY(check_argument(where, &m->dst, m->is_summed ? m->rows : dst_elements, dst_bytes));
   return check_argument_apart(where, &m->dst, arguments, ARGUMENTS);
 }
 
@@ -212,8 +214,13 @@ static crk_status_t launch_moe_vec_single(crk_device_t self, const mixture_t *m,
                                     .x_stride = stride},
                         .tokens = a[TOKENS].view.ptr,
                         .experts = a[EXPERT_IDS].view.ptr,
-                        .scales = a[TOPK_WEIGHTS].view.ptr};
+                        .scales = a[TOPK_WEIGHTS].view.ptr,
+                        .sum = m->sum};
   const crk_dim3_t grid = {crk_priv_divide_rows(self, function, m->tokens, 1, &call.product), (uint32_t)m->tokens, 1};
+  if (m->sum != NULL) {
+    CRK_REFUSE_IF(grid.x > CRK_TICKETS, "%s: rows is %zu, more than the counters of a launch", m->where, m->rows);
+    CRK_TRY(crk_priv_tickets_get(self, &call.tickets));
+  }
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
   CRK_TRY(mixture_shape(self, m, op, stride * CRK_Q8_1_BYTES, dst_dtype, grid, block.x, &call.shape, &call.fault));
   const void *args[] = {&call};
@@ -418,6 +425,44 @@ crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, size_t e
   CRK_TRY(check_q8_1_bytes(&m, crk_columns_bytes(m.inputs, k)));
   return launch_moe_vec_of(self, &m, CRK_FAULT_MOE_GGUF, 0, choose_by_average_tokens(&m, vec_tokens, VEC_KERNELS),
                            x.ptr, k / CRK_Q8_1_BLOCK);
+}
+
+/* The checked product of one token, with its results in scratch memory and the sum of them in m->sum. */
+static crk_status_t launch_moe_sum(crk_device_t self, mixture_t *m) {
+  CRK_TRY(crk_alloc(self, m->tokens * m->rows * sizeof(float), &m->dst_ptr));
+  crk_function_t function;
+  crk_status_t status = CRK_KERNEL_GET(self, CRK_SLOT_MOE_VEC + m->info->index * VEC_KERNELS, CRK_MODULE_MOE, &function,
+                                       "moe_vec_%s_%u", m->info->name, (unsigned)vec_tokens[0]);
+  if (status == CRK_OK) {
+    status = launch_moe_vec_single(self, m, function, CRK_FAULT_MOE_GGUF, m->arguments[X].view.ptr,
+                                   m->k / CRK_Q8_1_BLOCK, 0);
+  }
+  const crk_status_t freed = crk_free(self, m->dst_ptr);
+  return status != CRK_OK ? status : freed;
+}
+
+crk_status_t crk_moe_gguf_sum(crk_device_t self, crk_quant_t quant, size_t experts, size_t rows, size_t k, size_t topk,
+                              crk_const_view_t weights, crk_const_view_t x, crk_const_view_t sorted_token_ids,
+                              crk_const_view_t expert_ids, crk_const_view_t topk_weights, crk_view_t dst) {
+  static const char where[] = "crk_moe_gguf_sum";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_REFUSE_IF(topk == 0 || topk > CRK_MOST_GRID_YZ, "%s: topk is %zu; it must be 1 to %d", where, topk,
+                (int)CRK_MOST_GRID_YZ);
+  CRK_REFUSE_IF(k == 0, "%s: k is 0; it must be a multiple of the format's block", where);
+  mixture_t m;
+  CRK_TRY(mixture_init(&m, where, CRK_DTYPE_F32, experts, rows, k, topk, topk, weights, x, sorted_token_ids, expert_ids,
+                       topk_weights, dst));
+  m.inputs = topk;
+  m.has_columns = true;
+  m.is_summed = true;
+  CRK_TRY(format_check(&m, quant));
+  CRK_TRY(mixture_check(&m, 4));
+  if (m.dst.bytes == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(check_q8_1_bytes(&m, crk_columns_bytes(m.inputs, k)));
+  m.sum = m.dst_ptr;
+  return launch_moe_sum(self, &m);
 }
 
 /* One kernel for the checked mixture `m` of the gate's weights. */

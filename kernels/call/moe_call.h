@@ -45,6 +45,8 @@ typedef struct crk_moe_vec {
   crk_vec_product_t product; /* the sizes are those of one expert and one token; the pointers are to all of them */
   const int32_t *tokens, *experts; /* lists by position; tokens is NULL if the token is the position */
   const float *scales; /* factor of each token's result; NULL: all are 1 */
+  float *sum; /* NULL, or the sum of all tokens' results, which are then f32 and only the launch's own */
+  uint32_t *tickets; /* with sum: a counter for each block along x, for last_of_blocks (platform/blocks.h) */
   crk_moe_t shape; /* sizes of the lists and of the grid */
   crk_fault_t fault; /* where wrong experts are reported; wrong tokens are reported under the next number */
 } crk_moe_vec_t;

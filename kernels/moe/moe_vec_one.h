@@ -4,6 +4,7 @@
 #define CRK_MOE_VEC_ONE_H
 
 #include "moe/moe.h"
+#include "platform/blocks.h"
 #include "quantized/matvec_gate.h"
 
 namespace crk {
@@ -40,16 +41,29 @@ struct routed_rows {
   }
 };
 
+/* Sums that the last block along y adds up are passed on to it. */
+struct routed_sums : vec_sums {
+  bool passes;
+  CRK_FN void store(uint32_t dtype, uint64_t at, float value) const {
+    if (passes) {
+      store_passed<1>(static_cast<float *>(dst) + at, {{value}});
+    } else {
+      vec_sums::store(dtype, at, value);
+    }
+  }
+};
+
 struct routed_product : routed_rows {
   static constexpr int ways = 1;
 
   CRK_FN routed_product(const crk_moe_vec_t &call, uint32_t bytes) : routed_rows(call, bytes) {}
   CRK_FN uint32_t grain() const { return 1; }
-  CRK_FN vec_sums sums(uint64_t) const {
+  CRK_FN routed_sums sums(uint64_t) const {
     const crk_moe_vec_t &again = reread(call);
     const uint32_t its = token(again);
-    return {again.product.parts[0].dst, its * again.product.rows, 0, again.scales != nullptr ? again.scales[its] : 1.0f,
-            nullptr};
+    return {{again.product.parts[0].dst, its * again.product.rows, 0,
+             again.scales != nullptr ? again.scales[its] : 1.0f, nullptr},
+            again.sum != nullptr};
   }
 };
 
@@ -67,13 +81,43 @@ struct routed_gate : routed_rows {
   }
 };
 
+/* Adds up all tokens' results for the block's rows, in the order of the tokens. The last block along y comes. */
+CRK_FN void sum_tokens(const crk_moe_vec_t &call) {
+  constexpr uint32_t at_once = 8;
+  const crk_vec_product_t &p = call.product;
+  const uint32_t block = block_index().x, tokens = call.shape.positions;
+  const float *results = static_cast<const float *>(p.parts[0].dst);
+  const uint64_t first = static_cast<uint64_t>(block) * p.block_rows + (block < p.larger ? block : p.larger);
+  const uint64_t end = first + p.block_rows + (block < p.larger ? 1 : 0);
+  for (uint64_t row = first + thread_index().x; row < end; row += CRK_VEC_WAVES * wave_size()) {
+    float sum = 0.0f;
+    CRK_NO_UNROLL
+    for (uint32_t token = 0; token < tokens; token += at_once) {
+      float some[at_once];
+      CRK_UNROLL
+      for (uint32_t i = 0; i < at_once; i++) {
+        some[i] = token + i < tokens ? load_passed<1>(results + (token + i) * p.rows + row).v[0] : 0.0f;
+      }
+      CRK_UNROLL
+      for (uint32_t i = 0; i < at_once; i++) {
+        sum = token + i < tokens ? sum + some[i] : sum;
+      }
+    }
+    call.sum[row] = sum;
+  }
+}
+
 /* dst[token][row] = scale * the sum over k of weights[expert][row][k] * x[input][k]. Blocks at y of the grid have
- * position y. */
+ * position y. With call.sum, the sum over the tokens goes there. */
 template <class B>
 CRK_FN void moe_vec_one(const crk_moe_vec_t &call) {
   const routed_product product(call, sizeof(B));
   if (product.exists) {
     mul_mat_vec_tiles<B, 1>(product);
+  }
+  const crk_moe_vec_t &again = reread(call);
+  if (again.sum != nullptr && last_of_blocks(again.tickets + block_index().x, again.shape.positions)) {
+    sum_tokens(again);
   }
 }
 

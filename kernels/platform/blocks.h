@@ -14,7 +14,7 @@
 
 namespace crk {
 
-/* Stores V numbers, an even count up to 4, for another block of the launch. `dst` is aligned to the pack. */
+/* Stores V numbers, 1, 2 or 4, for another block of the launch. `dst` is aligned to the pack. */
 template <int V>
 CRK_FN void store_passed(float *dst, const pack<float, V> &values);
 

@@ -239,6 +239,7 @@ struct vec_sums {
     const float scaled = scale * sum;
     return bias == nullptr ? scaled : scaled + bias[skipped + row];
   }
+  CRK_FN void store(uint32_t dtype, uint64_t at, float value) const { store_as(dst, dtype, at, value); }
 };
 
 /* A product as the launcher passed it. */
@@ -271,15 +272,15 @@ struct whole_product {
 CRK_FN float whole_sum(const float *groups) { return wave_size() == 64 ? groups[0] + groups[1] : groups[0]; }
 
 /* Stores the sums of `count` rows from `row` on. A wave stores the sums of its own rows. */
-CRK_FN void store_sums(const vec_sums &to, const crk_vec_product_t &p, const float *sums, uint64_t row,
-                       uint32_t count) {
+template <class Sums>
+CRK_FN void store_sums(const Sums &to, const crk_vec_product_t &p, const float *sums, uint64_t row, uint32_t count) {
   constexpr uint32_t groups = most_lanes / group_lanes;
   for (uint32_t r = wave_in_block() + lane() * CRK_VEC_WAVES; r < count; r += wave_size() * CRK_VEC_WAVES) {
     const float *part = sums + r * groups;
     uint64_t at = to.skipped + row + r;
     CRK_NO_UNROLL
     for (uint32_t c = 0; c < p.columns; c++, part += CRK_VEC_ROWS * groups, at += to.stride) {
-      store_as(to.dst, p.dtype, at, to.of(row + r, whole_sum(part)));
+      to.store(p.dtype, at, to.of(row + r, whole_sum(part)));
     }
   }
 }

@@ -72,6 +72,22 @@ impl Device {
         )
     }
 
+    /// The sum of one token's results: `crk_moe_gguf_sum`.
+    pub fn moe_gguf_sum(
+        &self,
+        quant: Quant,
+        (experts, rows, k): (usize, usize, usize),
+        routes: Routes,
+        weights: &Buffer,
+        x: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
+        let [tokens, ids, scales] = self.routes(&routes)?;
+        let topk = routes.topk;
+        launch_reporting!(self.crk_moe_gguf_sum(quant, experts, rows, k, topk, weights, x, tokens, ids, scales, dst))
+    }
+
     /// The gates of the tokens' experts, also quantized if there are `blocks`: `crk_moe_gguf_gate`. Routes have no
     /// weights.
     #[allow(clippy::too_many_arguments)]

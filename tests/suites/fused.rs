@@ -381,6 +381,75 @@ fn shared_experts(target: &Target, name: &str) -> Outcome {
     })
 }
 
+/// The sum of a token's results, beside the results. It is made twice: the counters of the blocks are 0 again.
+fn expert_sums(target: &Target, name: &str) -> Outcome {
+    let all: Vec<_> = formats().collect();
+    each_case(target, "fused", name, 3 * all.len(), |rng, index| {
+        let format = all[index % all.len()];
+        let (topk, rows, k) = (1 + rng.below(20), 1 + rng.below(300), 256 * (1 + rng.below(3)));
+        let experts = topk + rng.below(6);
+        let data = activations(rng, F32, topk * k);
+        let x = Operand::new(target, rng, F32, Shape::contiguous(&[topk, k]), data);
+        let bytes = blocks(rng, format, experts * rows * k / format.elements);
+        let weights = target.device.upload(&bytes).map_err(|error| error.to_string())?;
+        let mut chosen: Vec<(u32, u32)> = (0..topk as u32).map(|m| (rng.below(experts) as u32, m)).collect();
+        chosen.sort_unstable();
+        let words = |rng: &mut Rng, words: Vec<u32>| {
+            let data = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            Operand::new(target, rng, U32, Shape::contiguous(&[topk]), data)
+        };
+        let tokens = words(rng, chosen.iter().map(|(_, m)| *m).collect());
+        let of = words(rng, chosen.iter().map(|(expert, _)| *expert).collect());
+        let scales = words(rng, (0..topk).map(|i| (i as f32 * 0.25 - 1.0).to_bits()).collect());
+        let q8_1 = blocks_for(target, topk, k);
+        let each = Operand::destination(target, rng, F32, &[topk, rows]);
+        let dst = Operand::destination(target, rng, F32, &[rows]);
+        let (device, quant, w) = (target.device.raw(), quant(format), weights.raw_view().into());
+        let (t, o, s) = (tokens.memory.view().into(), of.memory.view().into(), scales.memory.view().into());
+        let columns = q8_1.memory.view();
+        let sum = |topk, k, x: sys::crk_view_t, to| {
+            // SAFETY: live arguments.
+            unsafe { sys::crk_moe_gguf_sum(device, quant, experts, rows, k, topk, w, x.into(), t, o, s, to) }
+        };
+        let to = dst.memory.view();
+        // SAFETY: live arguments.
+        unsafe {
+            let view = x.memory.view().into();
+            succeeded(sys::crk_quantize_columns(device, F32.dtype, topk, k, view, columns))?;
+            let (columns, to) = (columns.into(), each.memory.view());
+            let status =
+                sys::crk_moe_gguf_columns(device, quant, experts, rows, k, topk, topk, w, columns, t, o, s, to);
+            succeeded(status)?;
+        }
+        succeeded(sum(topk, k, columns, to))?;
+        succeeded(sum(topk, k, columns, to))?;
+        let floats = |x: &Operand| -> Result<Vec<f32>, String> {
+            let bytes = x.memory.read()?;
+            Ok((0..x.shape.numel()).map(|i| f32::from_bits(F32.get(&bytes, i) as u32)).collect())
+        };
+        let results = floats(&each)?;
+        for (row, got) in floats(&dst)?.into_iter().enumerate() {
+            let wanted = (0..topk).fold(0f32, |sum, i| sum + results[i * rows + row]);
+            if got != wanted && !(got.is_nan() && wanted.is_nan()) {
+                return Err(format!("{}: row {row} of {rows} is {got}, not {wanted}", format.name));
+            }
+        }
+        for (status, expected) in [
+            (sum(0, k, columns, to), Status::InvalidArgument),
+            (sum(65536, k, columns, to), Status::InvalidArgument),
+            (sum(topk, 0, columns, to), Status::InvalidArgument),
+            (sum(topk, k, part(columns, 0, topk * k / 32 * 36 - 1), to), Status::OutOfBounds),
+            (sum(topk, k, columns, part(to, 0, 4 * rows - 1)), Status::OutOfBounds),
+            (sum(topk, k, to, to), if to.bytes < columns.bytes { Status::OutOfBounds } else { Status::InvalidArgument }),
+        ] {
+            if status != expected || !last_error().starts_with("crk_moe_gguf_sum: ") {
+                return Err(format!("{} in place of {}: {}", status.name(), expected.name(), last_error()));
+            }
+        }
+        unchanged(&[&x, &tokens, &of, &scales])
+    })
+}
+
 /// The gates of tokens' experts, beside both products and their gate. With more experts than tokens it is one kernel.
 fn expert_gates(target: &Target, name: &str, (op, ..): (GateOp, UnaryOp, &str)) -> Outcome {
     let all: Vec<_> = formats().collect();
@@ -1122,6 +1191,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
             add(format!("columns_{}", t.name), Box::new(move |target, name| shared_columns(target, name, t)));
         }
         add("experts".into(), Box::new(shared_experts));
+        add("expert_sums".into(), Box::new(expert_sums));
         add("route".into(), Box::new(route));
         add("route_of_nan".into(), Box::new(|target, _| route_of_nan(target)));
         add("epoch".into(), Box::new(|target, _| epoch(target)));

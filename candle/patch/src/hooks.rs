@@ -544,7 +544,7 @@ use candle::{Result, Tensor};
 #[cfg(feature = \"_rocm\")]
 mod rocm;
 #[cfg(feature = \"_rocm\")]
-pub(crate) use rocm::gate_gguf;
+pub(crate) use rocm::{gate_gguf, sum_gguf};
 #[cfg(all(feature = \"_rocm\", not(feature = \"cuda\")))]
 pub use rocm::{moe_gemm, moe_gemm_gguf};
 ";

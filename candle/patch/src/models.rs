@@ -162,6 +162,7 @@ pub const TRANSFORMERS: &[Hook] = &[
     text("src/fused_moe.rs", 1, "(up * gate.apply(&self.act)?)?.", "candle_nn::fused::gate(self.act, &gate, &up)?.")
         .or(&[0]),
     text("src/fused_moe.rs", 1, GGUF_GATE.0, GGUF_GATE.1).or(&[0]),
+    text("src/fused_moe.rs", 1, GGUF_SUM.0, GGUF_SUM.1).or(&[0]),
 ];
 
 const KEY_HEADS: Change = (
@@ -785,6 +786,37 @@ const GGUF_GATE: Change = (
                 is_prefill,
                 self.dtype,
             )?;
+",
+);
+
+const GGUF_SUM: Change = (
+    "\
+            moe::moe_gemm_gguf(
+                &down_inputs,
+                &self.down_experts,
+                &Some(topk_weights),
+                &sorted_token_ids,
+                &expert_ids,
+                self.num_experts_per_tok,
+                is_prefill,
+                self.dtype,
+            )?
+        };
+        let mut ys = ys.reshape((num_tokens, (), hidden_dim))?.sum(D::Minus2)?;
+",
+    "\
+            candle_nn::fused::expert_sum(
+                &down_inputs,
+                &self.down_experts,
+                topk_weights,
+                &sorted_token_ids,
+                &expert_ids,
+                self.num_experts_per_tok,
+                is_prefill,
+                self.dtype,
+            )?
+        };
+        let mut ys = ys.reshape((num_tokens, hidden_dim))?;
 ",
 );
 

@@ -47,6 +47,15 @@ CRK_API crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, 
                                           crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
                                           crk_const_view_t topk_weights, crk_view_t dst);
 
+/* dst[i] = the sum over the `topk` results of crk_moe_gguf_columns for one token, in the order of the results' numbers:
+ * dst has `rows` elements. x has topk rows, one per result, and so do the lists. One launch; scratch memory of
+ * topk * rows floats, which is allocated and freed in stream order. If an id is wrong, which the next synchronisation
+ * reports, dst is undefined. topk is 1 to 65535, and k above 0 (CRK_INVALID_ARGUMENT). */
+CRK_API crk_status_t crk_moe_gguf_sum(crk_device_t self, crk_quant_t quant, size_t experts, size_t rows, size_t k,
+                                      size_t topk, crk_const_view_t weights, crk_const_view_t x,
+                                      crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
+                                      crk_const_view_t topk_weights, crk_view_t dst);
+
 /* dst[token] = op(product with gate) * (product with up), the gate of each token's expert; both products as those of
  * crk_moe_gguf_columns without scales, with the same experts and x. If `blocks` is not {NULL, 0}, it becomes
  * crk_quantize_columns of dst's tokens, and `rows` is a multiple of 32. The results equal, to the bit,

@@ -8,6 +8,10 @@ namespace crk {
  * caches, of which there are several. So these accesses need no write-back and no invalidation of a cache. */
 template <int V>
 CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
+  if constexpr (V == 1) {
+    __hip_atomic_store(dst, values.v[0], __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    return;
+  }
   CRK_UNROLL
   for (int i = 0; i < V; i += 2) {
     __hip_atomic_store(reinterpret_cast<uint64_t *>(dst + i),
@@ -18,6 +22,9 @@ CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
 template <int V>
 CRK_FN pack<float, V> load_passed(const float *src) {
   pack<float, V> values;
+  if constexpr (V == 1) {
+    return {{__hip_atomic_load(src, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)}};
+  }
   CRK_UNROLL
   for (int i = 0; i < V; i += 2) {
     const uint64_t bits =
