@@ -3,7 +3,8 @@
 
 enum { SIDE = 512 }; /* of a product; the libraries take products of this size from this library */
 
-/* Multiplies two matrices in each dtype that has matrix cores, so that the BLAS libraries load their kernels. */
+/* Multiplies two matrices in each dtype that has matrix cores, so that the BLAS libraries load their kernels. Products
+ * of quantized weights with many columns may use other kernels of theirs. */
 static crk_status_t multiply(crk_device_t self, crk_view_t room) {
   static const crk_dtype_t dtypes[] = {CRK_DTYPE_BF16, CRK_DTYPE_F16, CRK_DTYPE_F32};
   const size_t dims[] = {1, SIDE, SIDE};
@@ -16,6 +17,7 @@ static crk_status_t multiply(crk_device_t self, crk_view_t room) {
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
     CRK_TRY(crk_matmul(self, dtypes[i], &layout, operand, &layout, operand, dst));
   }
+  CRK_TRY(crk_mul_mat(self, CRK_QUANT_Q8_0, CRK_DTYPE_F32, SIDE, SIDE, SIDE, operand, operand, dst));
   return crk_device_synchronize(self);
 }
 

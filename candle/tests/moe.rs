@@ -1,6 +1,7 @@
 //! Mixtures of experts through candle-nn's functions, compared with plain sums on the CPU.
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{DType, Device, Result, Tensor};
+use candle_nn::fused;
 use candle_nn::moe::{moe_gemm, moe_gemm_gguf};
 use candle_rocm_tests::{Numbers, device, says};
 
@@ -171,6 +172,41 @@ fn quantized_products_of_a_decode_step() -> Result<()> {
         moe_gemm_gguf(x, w, scales, &r.sorted, &r.experts_ids, r.topk, false, DType::F16)
     };
     each_quantized(product, |_| (DType::F32, 1e-5))
+}
+
+/// One token, whose results are summed in the product's launch, and several.
+#[test]
+fn sums_of_experts() -> Result<()> {
+    let (device, mut random) = (device(), Numbers::new(7));
+    for format in FORMATS {
+        let k = 2 * format.block_size();
+        let weights = QTensor::quantize_onto(&numbers((EXPERTS, N, k), &mut random)?, format, &device)?;
+        for (inputs, topk) in SHAPES {
+            let r = Routing::new(&mut random, inputs, topk, &device)?;
+            let x = whole_numbers(r.input_rows(true), k, &mut random)?.to_device(&device)?;
+            let scales = r.topk_weights.clone();
+            let each =
+                moe_gemm_gguf(&x, &weights, &r.weights(true), &r.sorted, &r.experts_ids, topk, false, DType::F16)?;
+            let expected = rows(&each.reshape((inputs, topk, N))?.sum(1)?)?;
+            for _ in 0..2 {
+                let got = fused::expert_sum(
+                    &x,
+                    &weights,
+                    scales.clone(),
+                    &r.sorted,
+                    &r.experts_ids,
+                    topk,
+                    false,
+                    DType::F16,
+                )?;
+                assert_eq!((got.dims(), got.dtype()), (&[inputs, N][..], DType::F32));
+                for (got, expected) in rows(&got)?.concat().iter().zip(expected.concat()) {
+                    assert!((got - expected).abs() <= 1e-5 * (1.0 + expected.abs()), "{got} is not {expected}");
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 #[test]

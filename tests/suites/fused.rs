@@ -440,7 +440,10 @@ fn expert_sums(target: &Target, name: &str) -> Outcome {
             (sum(topk, 0, columns, to), Status::InvalidArgument),
             (sum(topk, k, part(columns, 0, topk * k / 32 * 36 - 1), to), Status::OutOfBounds),
             (sum(topk, k, columns, part(to, 0, 4 * rows - 1)), Status::OutOfBounds),
-            (sum(topk, k, to, to), if to.bytes < columns.bytes { Status::OutOfBounds } else { Status::InvalidArgument }),
+            (
+                sum(topk, k, to, to),
+                if to.bytes < columns.bytes { Status::OutOfBounds } else { Status::InvalidArgument },
+            ),
         ] {
             if status != expected || !last_error().starts_with("crk_moe_gguf_sum: ") {
                 return Err(format!("{} in place of {}: {}", status.name(), expected.name(), last_error()));
