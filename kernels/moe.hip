@@ -1,11 +1,12 @@
 /* Kernels of the module `moe`, the launchers' mixtures of experts: integer products (moe/moe_vec_one.h, moe/moe_vec.h),
- * floating-point products (moe/moe_tile.h), the choice of experts (moe/moe_route.h) and the ordering of tokens
- * (moe/moe_order.h). This file only names the instances. */
+ * floating-point products (moe/moe_tile.h), the choice of experts (moe/moe_route.h, moe/moe_router.h) and the ordering
+ * of tokens (moe/moe_order.h). This file only names the instances. */
 /* On the CPU, products take a sixth longer where small functions are called. */
 #define CRK_INLINE_ALWAYS 1
 #include "elementwise/instances.h"
 #include "moe/moe_order.h"
 #include "moe/moe_route.h"
+#include "moe/moe_router.h"
 #include "moe/moe_tile.h"
 #include "moe/moe_vec.h"
 #include "moe/moe_vec_one.h"
@@ -93,5 +94,14 @@ CRK_COOPERATIVE(moe_align, CRK_MOE_ORDER_THREADS,
     crk::moe_route<share>(CRK_ND_ARGUMENT(call));                                     \
   }
 CRK_MOE_ROUTES(CRK_MOE_ROUTE)
+
+#define CRK_MOE_ROUTER(suffix, share, T)                                                           \
+  CRK_COOPERATIVE(moe_router_##suffix##_##share, CRK_MOE_ROUTE_THREADS, (crk_moe_router_t call)) { \
+    crk::moe_router<share, T>(CRK_ND_ARGUMENT(call));                                              \
+  }
+#define CRK_MOE_ROUTERS(share)      \
+  CRK_MOE_ROUTER(f32, share, float) \
+  CRK_MOE_ROUTER(f16, share, crk::f16) CRK_MOE_ROUTER(bf16, share, crk::bf16)
+CRK_MOE_ROUTES(CRK_MOE_ROUTERS)
 
 CRK_MODULE(moe)

@@ -1,4 +1,4 @@
-// include/ fnv1a 773106877a7a8fc27d8e395cbbb19f1a
+// include/ fnv1a b250e4795b0492cb7d46367ea1c8f783
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3263,6 +3263,31 @@ unsafe extern "C" {
         topk: usize,
         normalise: bool,
         logits: crk_const_view_t,
+        topk_weights: crk_view_t,
+        topk_ids: crk_view_t,
+        sorted_token_ids: crk_view_t,
+        expert_ids: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** crk_moe_route of one token whose logits are products: logits\[e\] = the sum over j of weights\[e\]\[j\] \* x\[j\]. weights have
+ `experts` rows of k elements; x has k. Both have `dtype`, F32, F16 or BF16. Sums are f32, in the kernel's own order;
+ in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
+
+ One launch if k elements are a whole number of 16 bytes and weights and x are aligned to 16 bytes. Otherwise those of
+ crk_matmul, of crk_cast unless dtype is F32, and of crk_moe_route. Scratch memory of up to 6 \* experts + 4 bytes is
+ allocated and freed in stream order; in a capture it must be reserved or cached. With a topk of 0 nothing happens.
+ Limits of experts and topk are those of crk_moe_route. All views are contiguous, and no two may overlap, except
+ weights and x.*/
+    pub fn crk_moe_router(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        experts: usize,
+        k: usize,
+        topk: usize,
+        normalise: bool,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
         topk_weights: crk_view_t,
         topk_ids: crk_view_t,
         sorted_token_ids: crk_view_t,

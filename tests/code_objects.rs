@@ -357,6 +357,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // the sums of eight. Sixteen sums of a tile per thread, and the numbers and addresses of the next tile. Shared
     // memory, for launches of one block.
     ("64 lanes", "moe", "moe_route_16", 6),
+    ("64 lanes", "moe", "moe_router_", 6),
     ("64 lanes", "moe", "_4", 4),
     ("64 lanes", "moe", "_8", 4),
     ("64 lanes", "moe", "_64", 2),

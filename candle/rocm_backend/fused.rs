@@ -759,6 +759,34 @@ pub struct Routes {
     pub tokens: Tensor,
 }
 
+#[cfg(feature = "_rocm")]
+fn routes([weights, experts, of]: [RocmStorage; 3], (tokens, topk): (usize, usize)) -> Routes {
+    let tensor =
+        |storage, shape: &[usize]| Tensor::from_storage(Storage::Rocm(storage), shape, BackpropOp::none(), false);
+    Routes {
+        weights: tensor(weights, &[tokens, topk]),
+        experts: tensor(experts, &[tokens * topk]),
+        tokens: tensor(of, &[tokens * topk]),
+    }
+}
+
+/// `route` of the products of `layer` with tokens `x` (tokens, k). One token and a dense layer without a bias are one
+/// launch on a ROCm device.
+pub fn route_of(layer: &dyn Product, x: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
+    #[cfg(feature = "_rocm")]
+    if let Some([(weights, None)]) = of_a_row([layer], x).as_deref() {
+        let experts = weights.dims()[0];
+        let fits = x.rank() == 2 && x.dtype() != DType::F64 && weights.is_contiguous();
+        if fits && (1..=512).contains(&experts) && (1..=experts.min(32)).contains(&topk) {
+            let ((x, x_l), (matrix, matrix_l)) = (x.storage_and_layout(), weights.storage_and_layout());
+            let matrix = RocmStorage::of(&matrix, "route", "weights")?;
+            let of_x = RocmStorage::of(&x, "route", "x")?;
+            return Ok(routes(of_x.row_route(x_l, (matrix, matrix_l), topk, normalise)?, (1, topk)));
+        }
+    }
+    route(&layer.forward(x)?, topk, normalise)
+}
+
 /// Chooses the `topk` experts of each token by the softmax of its `logits` (tokens, experts). With `normalise`, a
 /// token's weights add up to 1.
 pub fn route(logits: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
@@ -769,15 +797,7 @@ pub fn route(logits: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
         if takes(&[&logits]) && experts <= 512 && topk <= experts.min(32) {
             let (storage, layout) = logits.storage_and_layout();
             let storage = RocmStorage::of(&storage, "route", "logits")?;
-            let [weights, ids, of] = storage.route(layout, (experts, tokens, topk), normalise)?;
-            let tensor = |storage, shape: &[usize]| {
-                Tensor::from_storage(Storage::Rocm(storage), shape, BackpropOp::none(), false)
-            };
-            return Ok(Routes {
-                weights: tensor(weights, &[tokens, topk]),
-                experts: tensor(ids, &[tokens * topk]),
-                tokens: tensor(of, &[tokens * topk]),
-            });
+            return Ok(routes(storage.route(layout, (experts, tokens, topk), normalise)?, (tokens, topk)));
         }
     }
     let p = crate::ops::softmax_last_dim(&logits.to_dtype(DType::F32)?)?;

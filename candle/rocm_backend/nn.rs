@@ -7,6 +7,8 @@ use crate::backend::BackendStorage;
 use crate::{DType, Layout, Result, Shape};
 use candle_rocm_sys::Buffer;
 
+type Pair<'a> = (&'a Buffer, &'a Buffer);
+
 /// Memory for the activations of a result of `rows` rows of `cols` elements, if they are wanted and few enough to be
 /// kept, and if products take its dtype.
 fn columns_beside(
@@ -186,13 +188,40 @@ impl RocmStorage {
         normalise: bool,
     ) -> Result<[Self; 3]> {
         self.expect_dtype(DType::F32, "route", "logits")?;
-        let (logits, count) = (self.contiguous(layout, "route", "logits")?, elements(&[tokens, topk]));
+        let logits = self.contiguous(layout, "route", "logits")?;
+        self.routes(elements(&[tokens, topk]), |device, results, lists| {
+            device.moe_route((experts, tokens, topk), normalise, logits, results, lists)
+        })
+    }
+
+    /// The same of a row and the matrix (experts, k) that gives its logits, which is contiguous and of the row's dtype.
+    pub fn row_route(
+        &self,
+        layout: &Layout,
+        (weights, weights_l): (&Self, &Layout),
+        topk: usize,
+        normalise: bool,
+    ) -> Result<[Self; 3]> {
+        let op = "route";
+        weights.expect_dtype(self.dtype(), op, "weights")?;
+        let (x, matrix) = (self.contiguous(layout, op, "x")?, weights.contiguous(weights_l, op, "weights")?);
+        let (dtype, (experts, k)) = (dtype_of(self.dtype(), op)?, weights_l.shape().dims2()?);
+        self.routes(topk, |device, results, lists| {
+            device.moe_router(dtype, (experts, k, topk), normalise, matrix, x, results, lists)
+        })
+    }
+
+    /// The results of `launch`, of `count` numbers each.
+    fn routes(
+        &self,
+        count: usize,
+        launch: impl FnOnce(&kernels::Device, Pair<'_>, Option<Pair<'_>>) -> kernels::Result<()>,
+    ) -> Result<[Self; 3]> {
         let empty = |dtype| self.device().empty_of(count, dtype);
         let (weights, ids) = (empty(DType::F32)?, empty(DType::U32)?);
         let (sorted, of) = (empty(DType::U32)?, empty(DType::U32)?);
-        let lists = Some((sorted.buffer(), of.buffer()));
-        let results = (weights.buffer(), ids.buffer());
-        self.device().handle().moe_route((experts, tokens, topk), normalise, logits, results, lists).w()?;
+        let (results, lists) = ((weights.buffer(), ids.buffer()), (sorted.buffer(), of.buffer()));
+        launch(self.device().handle(), results, Some(lists)).w()?;
         Ok([weights, of, sorted])
     }
 

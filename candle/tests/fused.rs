@@ -283,6 +283,32 @@ fn choice_of_experts() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn choice_of_experts_by_a_layer() -> Result<()> {
+    let device = device();
+    for dtype in [DType::F32, DType::BF16, DType::F16, DType::F64] {
+        // Tokens, experts, the length of a row, topk; one token in one launch, where there are kernels and no bias.
+        for (tokens, experts, k, topk) in [(1, 128, 256, 8), (1, 7, 33, 3), (4, 16, 64, 2), (1, 600, 16, 4)] {
+            // Multiples of 1/16, whose sums round in no order; random ones have experts with almost equal logits.
+            let numbers = |dims: &[usize]| (random(dims, DType::F32, &device)? * 16.0)?.round()? / 16.0;
+            let x = numbers(&[tokens, k])?.to_dtype(dtype)?;
+            let weights = numbers(&[experts, k])?.to_dtype(dtype)?;
+            let bias = numbers(&[experts])?.to_dtype(dtype)?;
+            for bias in [None, Some(bias)] {
+                let layer = candle_nn::Linear::new(weights.clone(), bias);
+                let routes = fused::route_of(&layer, &x, topk, true)?;
+                let expected = fused::route(&layer.forward(&x)?, topk, true)?;
+                assert_eq!(routes.weights.dims(), expected.weights.dims());
+                let (got, weights) = (values(&routes.weights)?, values(&expected.weights)?);
+                assert!(got.iter().zip(&weights).all(|(a, b)| (a - b).abs() < 1e-5), "{got:?} are not {weights:?}");
+                equal(&routes.experts, &expected.experts)?;
+                equal(&routes.tokens, &expected.tokens)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A cache equals `cat` after every append, its older states stay as they were, and only one append takes the room.
 #[test]
 fn caches_grow() -> Result<()> {

@@ -87,6 +87,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(MOE_TILES, 2 * 2 * 3)                                      \
   XX(MOE_NUMBERS, CRK_QUANT_COUNT * 2)                          \
   XX(MOE_ROUTE, 3)                                              \
+  XX(MOE_ROUTER, CRK_ACTIVATIONS * 3)                           \
   XX(MOE_COUNTS, 1)                                             \
   XX(MOE_STARTS, 1)                                             \
   XX(MOE_ALIGN, 1)                                              \

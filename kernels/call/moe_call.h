@@ -95,6 +95,17 @@ typedef struct crk_moe_route {
   uint32_t unused; /* padding */
 } crk_moe_route_t;
 
+/* Routes one token, whose logits the same launch makes. A block makes those of two experts. */
+typedef struct crk_moe_router {
+  const void *x, *weights; /* k elements, and a row of k for each expert; aligned to 16 bytes, and so is each row */
+  float *logits; /* scratch memory: an even number of them */
+  uint32_t *ticket;
+  uint64_t k;
+  crk_moe_route_t route; /* of one token in one block; its logits are not read */
+  uint32_t blocks; /* of the grid */
+  uint32_t unused; /* padding */
+} crk_moe_router_t;
+
 /* Counts and groups tokens by expert. */
 typedef struct crk_moe_order {
   uint64_t count; /* number of ids */

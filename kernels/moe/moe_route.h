@@ -1,5 +1,6 @@
 /* The routing of tokens to experts: the softmax over a token's experts, the `topk` largest, and for few tokens the
- * lists of results in the order of their experts. A group of 32 lanes has a token. Main function: moe_route. */
+ * lists of results in the order of their experts. A group of 32 lanes has a token. Main functions: moe_route, and
+ * route_tokens for moe_router.h. */
 #ifndef CRK_MOE_ROUTE_H
 #define CRK_MOE_ROUTE_H
 
@@ -62,16 +63,17 @@ CRK_FN uint64_t largest_experts(const float *logits, uint32_t experts, uint32_t 
 }
 
 /* For each token, weights and ids of its `topk` experts, largest first. If the lists are not null, there is one block,
- * and they get the results sorted by expert, in their order where experts are equal. */
+ * and they get the results sorted by expert, in their order where experts are equal. `logits` are those of all tokens,
+ * in global or in shared memory; `block` is the number of this one among call.blocks. */
 template <int Share>
-CRK_FN void moe_route(const crk_moe_route_t &call) {
+CRK_FN void route_tokens(const crk_moe_route_t &call, const float *logits, uint32_t block) {
   CRK_SHARED(uint32_t, all, CRK_MOE_ROUTE_THREADS);
   const uint32_t place = thread_index().x % group_lanes, own = thread_index().x / group_lanes;
   constexpr uint32_t beside = CRK_MOE_ROUTE_THREADS / group_lanes;
-  for (uint32_t first = block_index().x * beside; first < call.tokens; first += call.blocks * beside) {
+  for (uint32_t first = block * beside; first < call.tokens; first += call.blocks * beside) {
     const uint32_t token = first + own < call.tokens ? first + own : call.tokens - 1;
-    const uint64_t key = largest_experts<Share>(call.logits + static_cast<uint64_t>(token) * call.experts, call.experts,
-                                                call.topk, place);
+    const uint64_t key =
+        largest_experts<Share>(logits + static_cast<uint64_t>(token) * call.experts, call.experts, call.topk, place);
     const bool live = place < call.topk;
     const uint32_t expert = ~static_cast<uint32_t>(key);
     float weight = live ? bit_cast<float>(static_cast<uint32_t>(key >> 32) - 1) : 0.0f;
@@ -97,6 +99,11 @@ CRK_FN void moe_route(const crk_moe_route_t &call) {
       call.sorted_tokens[before] = mine;
     }
   }
+}
+
+template <int Share>
+CRK_FN void moe_route(const crk_moe_route_t &call) {
+  route_tokens<Share>(call, call.logits, block_index().x);
 }
 
 }  // namespace

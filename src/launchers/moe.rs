@@ -33,6 +33,25 @@ impl Device {
         launch!(self.crk_moe_route(experts, tokens, topk, normalise, logits, weights, ids, sorted, of))
     }
 
+    /// The same of one token `x` with the logits `weights * x`, both of `dtype`: `crk_moe_router`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn moe_router<'a>(
+        &self,
+        dtype: DType,
+        (experts, k, topk): (usize, usize, usize),
+        normalise: bool,
+        weights: impl Into<View<'a>>,
+        x: impl Into<View<'a>>,
+        (of_experts, ids): (&Buffer, &Buffer),
+        lists: Option<(&Buffer, &Buffer)>,
+    ) -> Result<()> {
+        let (weights, x) = (self.view(weights)?, self.view(x)?);
+        let (scales, ids) = (self.view(of_experts)?, self.view(ids)?);
+        let (sorted, of) = lists.map(|(sorted, of)| (View::from(sorted), View::from(of))).unzip();
+        let (sorted, of) = (self.optional(sorted)?, self.optional(of)?);
+        launch!(self.crk_moe_router(dtype, experts, k, topk, normalise, weights, x, scales, ids, sorted, of))
+    }
+
     /// Quantized weights of the tokens' experts times activations in 8 bits: `crk_moe_gguf`. `x` has `dtype`, `dst` is
     /// f32.
     #[allow(clippy::too_many_arguments)]

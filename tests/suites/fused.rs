@@ -10,7 +10,7 @@ use crate::support::product::{activations, blocks, formats};
 use crate::support::property::{Operand, Outcome, each_case, values};
 use crate::support::quantized::quant;
 use crate::support::{Target, add_trial, last_error, open, succeeded};
-use candle_rocm_sys::{BinaryOp, GateOp, Layout, Status, UnaryOp, graph_epoch, sys};
+use candle_rocm_sys::{BinaryOp, Buffer, GateOp, Layout, Status, UnaryOp, graph_epoch, sys};
 use libtest_mimic::Trial;
 use std::ptr::null_mut;
 
@@ -892,6 +892,18 @@ fn route(target: &Target, name: &str) -> Outcome {
     })
 }
 
+/// Checks eight experts of 64, each there once, and weights of NaN.
+fn experts_of_nan(of: &Buffer, weights: &Buffer) -> Outcome {
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let mut chosen = of.download::<u32>().map_err(error)?;
+    chosen.dedup();
+    if chosen.len() != 8 || chosen[7] >= 64 {
+        return Err(format!("the experts are {chosen:?}"));
+    }
+    let weights = weights.download::<f32>().map_err(error)?;
+    if weights.iter().all(|weight| weight.is_nan()) { Ok(()) } else { Err(format!("the weights are {weights:?}")) }
+}
+
 /// A token whose logits have a NaN gets experts that exist, each once, and weights of NaN.
 fn route_of_nan(target: &Target) -> Outcome {
     let error = |error: candle_rocm_sys::Error| error.to_string();
@@ -902,13 +914,173 @@ fn route_of_nan(target: &Target) -> Outcome {
     let (weights, ids) = (weights.map_err(error)?, ids.map_err(error)?);
     let (sorted, of) = (sorted.map_err(error)?, of.map_err(error)?);
     device.moe_route((64, 1, 8), true, &src, (&weights, &ids), Some((&sorted, &of))).map_err(error)?;
-    let mut chosen = of.download::<u32>().map_err(error)?;
-    chosen.dedup();
-    if chosen.len() != 8 || chosen[7] >= 64 {
-        return Err(format!("the experts are {chosen:?}"));
+    experts_of_nan(&of, &weights)
+}
+
+/// Experts, the length of a row and topk: one block and many, each of the kernels, rows that no kernel takes at once.
+const ROUTERS: &[(usize, usize, usize)] = &[
+    (128, 2048, 8),
+    (128, 2056, 1),
+    (1, 8, 1),
+    (7, 2048, 7),
+    (7, 33, 2),
+    (512, 8, 32),
+    (512, 2048, 8),
+    (127, 4096, 8),
+    (255, 1032, 32),
+    (511, 96, 10),
+    (60, 6152, 4),
+    (128, 1, 8),
+    (16, 0, 2),
+];
+
+/// The operands of a router. Sums of its products are exact in any order, and only a rounding of them in halves is not.
+struct Router {
+    t: Type,
+    sizes: (usize, usize, usize),
+    normalise: bool,
+    has_lists: bool,
+    x: Operand,
+    weights: Operand,
+    /// topk_weights, topk_ids, sorted_token_ids, expert_ids.
+    results: [Operand; 4],
+}
+
+impl Router {
+    fn new(target: &Target, rng: &mut Rng, t: Type, sizes: (usize, usize, usize), is_aligned: bool) -> Router {
+        let (experts, k, topk) = sizes;
+        let operand = |rng: &mut Rng, dims: &[usize]| {
+            let (shape, data) = (Shape::contiguous(dims), Router::numbers(rng, t, dims.iter().product()));
+            if is_aligned {
+                Operand::aligned(target, t, shape, data)
+            } else {
+                Operand::new(target, rng, t, shape, data)
+            }
+        };
+        let (x, weights) = (operand(rng, &[k]), operand(rng, &[experts, k]));
+        let results = [F32, U32, U32, U32].map(|t| Operand::destination(target, rng, t, &[topk]));
+        Router { t, sizes, normalise: rng.one_in(2), has_lists: !rng.one_in(4), x, weights, results }
     }
-    let weights = weights.download::<f32>().map_err(error)?;
-    if weights.iter().all(|weight| weight.is_nan()) { Ok(()) } else { Err(format!("the weights are {weights:?}")) }
+
+    fn numbers(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
+        let mut data = vec![0; count * t.bytes];
+        for i in 0..count {
+            t.put(&mut data, i, t.round_bits((rng.below(9) as f64 - 4.0) / 16.0));
+        }
+        data
+    }
+
+    /// The views of the results.
+    fn views(&self) -> [sys::crk_view_t; 4] {
+        let view = |i: usize| if i < 2 || self.has_lists { self.results[i].memory.view() } else { NONE };
+        [0, 1, 2, 3].map(view)
+    }
+
+    /// Clears the results.
+    fn clear(&self, device: sys::crk_device_t) -> Outcome {
+        self.results.iter().try_for_each(|result| {
+            let (view, data) = (result.memory.view(), &result.data);
+            // SAFETY: live arguments.
+            succeeded(unsafe { sys::crk_copy_to_device(device, view, data.as_ptr().cast(), data.len()) })
+        })
+    }
+
+    fn launch(&self, device: sys::crk_device_t) -> Outcome {
+        let ((experts, k, topk), [w, ids, sorted, of]) = (self.sizes, self.views());
+        let (weights, x) = (self.weights.memory.view().into(), self.x.memory.view().into());
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_moe_router(device, self.t.dtype, experts, k, topk, self.normalise, weights, x, w, ids, sorted, of)
+        })
+    }
+
+    fn read(&self) -> Result<Vec<Vec<u8>>, String> {
+        let results = self.results.iter().map(|result| result.memory.read()).collect();
+        unchanged(&[&self.x, &self.weights])?;
+        results
+    }
+
+    /// What the launches of the parts give.
+    fn expected(&self, target: &Target) -> Result<Vec<Vec<u8>>, String> {
+        let ((experts, k, topk), [w, ids, sorted, of]) = (self.sizes, self.views());
+        let device = target.device.raw();
+        let error = |error: candle_rocm_sys::Error| error.to_string();
+        let row = Layout::contiguous(&[1, k]).map_err(error)?;
+        let columns = Layout::strided(&[k, experts], &[1, k], 0).map_err(error)?;
+        let all = Shape::contiguous(&[experts]);
+        let product = Operand::aligned(target, self.t, all.clone(), vec![0; experts * self.t.bytes]);
+        let logits = Operand::aligned(target, F32, all, vec![0; experts * 4]);
+        let (weights, x) = (self.weights.memory.view().into(), self.x.memory.view().into());
+        let (product, layout, logits) = (product.memory.view(), product.layout(), logits.memory.view());
+        self.clear(device)?;
+        // SAFETY: live arguments.
+        unsafe {
+            succeeded(sys::crk_matmul(device, self.t.dtype, &row, x, &columns, weights, product))?;
+            succeeded(sys::crk_cast(device, self.t.dtype, F32.dtype, &layout, product.into(), logits))?;
+            succeeded(sys::crk_moe_route(device, experts, 1, topk, self.normalise, logits.into(), w, ids, sorted, of))?;
+        }
+        self.read()
+    }
+}
+
+fn router(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "fused", name, 3 * ROUTERS.len(), |rng, index| {
+        let sizes = ROUTERS[index % ROUTERS.len()];
+        let router = Router::new(target, rng, t, sizes, index < ROUTERS.len());
+        let expected = router.expected(target)?;
+        for turn in 0..3 {
+            router.clear(target.device.raw())?;
+            router.launch(target.device.raw())?;
+            if router.read()? != expected {
+                return Err(format!("{sizes:?}, launch {turn}: {:?}, not {expected:?}", router.read()?));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Recorded once and replayed with other tokens.
+fn router_captured(target: &Target) -> Outcome {
+    let device = open(&target.name).map_err(|error| error.to_string())?;
+    let own = Target { name: target.name.clone(), device };
+    let (device, error) = (own.device.raw(), |error: candle_rocm_sys::Error| error.to_string());
+    // SAFETY: a live handle.
+    succeeded(unsafe { sys::crk_memory_reserve(device, 1 << 20) })?;
+    let mut rng = Rng(5);
+    for (t, sizes) in [(F32, (128, 2048, 8)), (BF16, (33, 64, 4)), (F16, (512, 512, 32)), (F16, (40, 7, 3))] {
+        let mut router = Router::new(&own, &mut rng, t, sizes, true);
+        router.launch(device)?;
+        let (graph, recorded) = own.device.capture(|| Ok(router.launch(device))).map_err(error)?;
+        recorded?;
+        for _ in 0..4 {
+            router.x.data = Router::numbers(&mut rng, t, sizes.1);
+            let (view, data) = (router.x.memory.view(), &router.x.data);
+            // SAFETY: live arguments; the graph's memory is alive.
+            succeeded(unsafe { sys::crk_copy_to_device(device, view, data.as_ptr().cast(), data.len()) })?;
+            let expected = router.expected(&own)?;
+            router.clear(device)?;
+            unsafe { graph.launch() }.map_err(error)?;
+            if router.read()? != expected {
+                return Err(format!("{} {sizes:?}: {:?}, not {expected:?}", t.name, router.read()?));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A NaN among the weights: experts that exist, each once, and weights of NaN.
+fn router_of_nan(target: &Target) -> Outcome {
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let mut matrix = [1f32; 64 * 32];
+    matrix[3 * 32 + 5] = f32::NAN;
+    let device = &target.device;
+    let (matrix, x) = (device.upload(&matrix).map_err(error)?, device.upload(&[1f32; 32]).map_err(error)?);
+    let [weights, ids, sorted, of] = [0; 4].map(|_| device.alloc(32));
+    let (weights, ids) = (weights.map_err(error)?, ids.map_err(error)?);
+    let (sorted, of) = (sorted.map_err(error)?, of.map_err(error)?);
+    let (results, lists) = ((&weights, &ids), Some((&sorted, &of)));
+    device.moe_router(F32.dtype, (64, 32, 8), true, &matrix, &x, results, lists).map_err(error)?;
+    experts_of_nan(&of, &weights)
 }
 
 /// The epoch changes with each capture and each launch of a graph, and with nothing else.
@@ -1077,6 +1249,27 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "topk_ids overlaps logits", invalid, route(8, 2, x, y, x, s, b))?;
         try_one(where_, "topk_ids overlaps topk_weights", invalid, route(8, 2, x, y, y, s, b))?;
         try_one(where_, "expert_ids overlaps sorted_token_ids", invalid, route(8, 2, x, y, d, s, s))?;
+        let router = |t, (experts, k, topk), weights: sys::crk_view_t, x: sys::crk_view_t, (w, ids), (sorted, of)| {
+            sys::crk_moe_router(device, t, experts, k, topk, true, weights.into(), x.into(), w, ids, sorted, of)
+        };
+        let (where_, sizes, to, lists, row) = ("crk_moe_router", (8, 32, 4), (d, b), (NONE, NONE), part(y, 0, 128));
+        let (room, own) = (part(y, 512, 16), part(y, 512, 256));
+        try_one(where_, "f64", S::Unsupported, router(f64_, sizes, x, row, to, lists))?;
+        try_one(where_, "experts is 513", S::Unsupported, router(f32_, (513, 2, 4), x, row, to, lists))?;
+        try_one(where_, "topk is 33", S::Unsupported, router(f32_, (64, 2, 33), x, row, to, lists))?;
+        try_one(where_, "topk is 9", invalid, router(f32_, (8, 32, 9), x, row, to, lists))?;
+        try_one(where_, "k is", invalid, router(f32_, (8, 1 << 31, 4), x, row, to, lists))?;
+        try_one(where_, "weights", small, router(f32_, sizes, part(x, 0, 1023), row, to, lists))?;
+        try_one(where_, "x", small, router(f32_, sizes, x, part(y, 0, 127), to, lists))?;
+        try_one(where_, "topk_weights", small, router(f32_, sizes, x, row, (part(d, 0, 15), b), lists))?;
+        try_one(where_, "topk_ids", small, router(f32_, sizes, x, row, (d, part(b, 0, 15)), lists))?;
+        try_one(where_, "sorted_token_ids", small, router(f32_, sizes, x, row, to, (part(s, 0, 15), own)))?;
+        try_one(where_, "expert_ids", small, router(f32_, sizes, x, row, to, (s, part(own, 0, 15))))?;
+        try_one(where_, "expert_ids.ptr", invalid, router(f32_, sizes, x, row, to, (s, NONE)))?;
+        try_one(where_, "topk_weights overlaps weights", invalid, router(f32_, sizes, x, row, (x, b), lists))?;
+        try_one(where_, "topk_ids overlaps x", invalid, router(f32_, sizes, x, row, (d, row), lists))?;
+        try_one(where_, "topk_ids overlaps topk_weights", invalid, router(f32_, sizes, x, row, (d, d), lists))?;
+        try_one(where_, "expert_ids overlaps sorted", invalid, router(f32_, sizes, x, row, to, (room, room)))?;
         let rows = Layout::contiguous(&[1, 2, 2, 8]).map_err(error)?;
         let (other, turned) = (Layout::contiguous(&[1, 2, 3, 8]), Layout::strided(&[1, 2, 2, 8], &[32, 16, 1, 2], 0));
         let (other, turned) = (other.map_err(error)?, turned.map_err(error)?);
@@ -1148,6 +1341,7 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "rows[0].dst overlaps q_alpha", invalid, norm_rope(f32_, f32_, src, part(d, 0, 32), d))?;
         // Nothing to do: unused arguments are not checked.
         succeeded(sys::crk_moe_route(device, 8, 0, 2, true, NONE.into(), NONE, NONE, NONE, NONE))?;
+        succeeded(router(f32_, (8, 32, 0), NONE, NONE, (NONE, NONE), lists))?;
         succeeded(sys::crk_quantize_columns(device, f32_, 0, 32, NONE.into(), NONE))?;
     }
     Ok(())
@@ -1197,6 +1391,11 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         add("expert_sums".into(), Box::new(expert_sums));
         add("route".into(), Box::new(route));
         add("route_of_nan".into(), Box::new(|target, _| route_of_nan(target)));
+        for t in ACTIVATIONS {
+            add(format!("router_{}", t.name), Box::new(move |target, name| router(target, name, t)));
+        }
+        add("router_captured".into(), Box::new(|target, _| router_captured(target)));
+        add("router_of_nan".into(), Box::new(|target, _| router_of_nan(target)));
         add("epoch".into(), Box::new(|target, _| epoch(target)));
         add("refused".into(), Box::new(|target, _| refused(target)));
     }

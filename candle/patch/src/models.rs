@@ -726,15 +726,18 @@ if cfg!(feature = \"cuda\")
 
 const ROUTES: Change = (
     "\
+        let router_logits = self.gate.forward(&xs)?;
+
         let routing_weights =
             candle_nn::ops::softmax_last_dim(&router_logits.to_dtype(DType::F32)?)?;
 ",
     "\
         let (topk_weights, expert_ids, sorted_token_ids) = if xs.device().is_rocm() {
             let topk = self.num_experts_per_tok;
-            let routes = candle_nn::fused::route(&router_logits, topk, self.norm_topk_prob)?;
+            let routes = candle_nn::fused::route_of(&self.gate, &xs, topk, self.norm_topk_prob)?;
             (routes.weights, routes.experts, routes.tokens)
         } else {
+        let router_logits = self.gate.forward(&xs)?;
         let routing_weights =
             candle_nn::ops::softmax_last_dim(&router_logits.to_dtype(DType::F32)?)?;
 ",

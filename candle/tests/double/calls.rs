@@ -48,6 +48,10 @@ const OPS: &[(&str, usize, Op)] = &[
     ("gate", 1, |x| fused::silu_gate(x, x)),
     ("sum and norm", 1, |x| Ok(fused::add_rms_norm(x, x, &x.get(0)?.get(0)?, 1e-5)?.1)),
     ("choice of experts", 1, |x| Ok(fused::route(&x.get(0)?, 2, true)?.weights)),
+    ("choice of experts by a layer", 1, |x| {
+        let layer = candle_nn::Linear::new(x.get(0)?, None);
+        Ok(fused::route_of(&layer, &x.get(1)?.narrow(0, 2, 1)?, 2, true)?.weights)
+    }),
     ("rotary embeddings and a cache's begin", 1, |x| {
         let (qkv, angles) = (x.unsqueeze(0)?, x.flatten_all()?.narrow(0, 0, 24)?.reshape((6, 4))?);
         let [q, ..] = fused::rope_grow([&qkv, &qkv, &qkv], [&angles, &angles], false, None)?;

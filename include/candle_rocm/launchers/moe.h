@@ -119,6 +119,20 @@ CRK_API crk_status_t crk_moe_route(crk_device_t self, size_t experts, size_t tok
                                    crk_const_view_t logits, crk_view_t topk_weights, crk_view_t topk_ids,
                                    crk_view_t sorted_token_ids, crk_view_t expert_ids);
 
+/* crk_moe_route of one token whose logits are products: logits[e] = the sum over j of weights[e][j] * x[j]. weights have
+ * `experts` rows of k elements; x has k. Both have `dtype`, F32, F16 or BF16. Sums are f32, in the kernel's own order;
+ * in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
+ *
+ * One launch if k elements are a whole number of 16 bytes and weights and x are aligned to 16 bytes. Otherwise those of
+ * crk_matmul, of crk_cast unless dtype is F32, and of crk_moe_route. Scratch memory of up to 6 * experts + 4 bytes is
+ * allocated and freed in stream order; in a capture it must be reserved or cached. With a topk of 0 nothing happens.
+ * Limits of experts and topk are those of crk_moe_route. All views are contiguous, and no two may overlap, except
+ * weights and x. */
+CRK_API crk_status_t crk_moe_router(crk_device_t self, crk_dtype_t dtype, size_t experts, size_t k, size_t topk,
+                                    bool normalise, crk_const_view_t weights, crk_const_view_t x,
+                                    crk_view_t topk_weights, crk_view_t topk_ids, crk_view_t sorted_token_ids,
+                                    crk_view_t expert_ids);
+
 /* Groups tokens by expert. sorted_token_ids gets the numbers m below `count` with topk_ids[m] = 0, in order. They are
  * followed by the value `count` up to a multiple of block_size. Then come the numbers with topk_ids[m] = 1, and so on.
  * After the last expert the rest of the `padded` entries is filled with `count`.
