@@ -1,4 +1,4 @@
-// include/ fnv1a 25148daf2082a89a4bb6ec86e4aff5c2
+// include/ fnv1a 8483b4a2c05fa9ebedd3d438016a1064
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3250,9 +3250,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** crk_moe_route of one token whose logits are products: logits\[e\] = the sum over j of weights\[e\]\[j\] \* x\[j\]. weights have
- `experts` rows of k elements; x has k. Both have `dtype`, F32, F16 or BF16. Sums are f32, in the kernel's own order;
- in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
+    /** crk_moe_route of one token whose logits are products: logits\[e\] = the sum over j of weights\[e\]\[j\] \* x\[j\]. weights
+ have `experts` rows of k elements; x has k. Both have `dtype`, F32, F16 or BF16. Sums are f32, in the kernel's own
+ order; in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
 
  One launch if k elements are a whole number of 16 bytes and weights and x are aligned to 16 bytes. Otherwise those of
  crk_matmul, of crk_cast unless dtype is F32, and of crk_moe_route. Scratch memory of up to 6 \* experts + 4 bytes is
