@@ -1,4 +1,4 @@
-// include/ fnv1a b250e4795b0492cb7d46367ea1c8f783
+// include/ fnv1a 1a3c20742aabc741202526d13276a92b
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1288,8 +1288,8 @@ unsafe extern "C" {
  crk_free, crk_device_synchronize or crk_copy_to_host, when all streams of the GPU are idle: a driver may wait for the
  whole GPU when it frees.
 
- Below the bound, segments of 8 MiB and more go back in two cases: no call used them for 256 to 512 synchronisations,
- or a new large segment takes their place. Both stop when twice the peak (peak_driver_bytes) has gone back in this
+ Below the bound, segments of 8 MiB and more go back in two cases: no call used them for some synchronisations (16 to
+ 32 the first time, later 256 to 512), or a new large segment takes their place. Both stop when twice the peak (peak_driver_bytes) has gone back in this
  way. So a loop cannot return and take the same memory for ever. Reserve the memory for a capture that needs much.
 
  With a bound of 0 each allocation is a driver allocation of its own. Its size is rounded up to 512 bytes, and beyond
@@ -3270,9 +3270,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** crk_moe_route of one token whose logits are products: logits\[e\] = the sum over j of weights\[e\]\[j\] \* x\[j\]. weights have
- `experts` rows of k elements; x has k. Both have `dtype`, F32, F16 or BF16. Sums are f32, in the kernel's own order;
- in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
+    /** crk_moe_route of one token whose logits are products: logits\[e\] = the sum over j of weights\[e\]\[j\] \* x\[j\]. weights
+ have `experts` rows of k elements; x has k. Both have `dtype`, F32, F16 or BF16. Sums are f32, in the kernel's own
+ order; in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
 
  One launch if k elements are a whole number of 16 bytes and weights and x are aligned to 16 bytes. Otherwise those of
  crk_matmul, of crk_cast unless dtype is F32, and of crk_moe_route. Scratch memory of up to 6 \* experts + 4 bytes is

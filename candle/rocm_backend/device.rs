@@ -296,6 +296,7 @@ impl BackendDevice for RocmDevice {
     }
 
     fn synchronize(&self) -> Result<()> {
+        super::prepare::finish_preparing();
         self.handle.synchronize().w()
     }
 }

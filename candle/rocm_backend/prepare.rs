@@ -33,8 +33,8 @@ extern "C" fn at_exit() {
     finish_preparing();
 }
 
-/// Waits for the threads that load kernels and BLAS libraries for devices. A program need not call this: a call that
-/// needs one of these waits for it. It is for measurements.
+/// Waits for the threads that load kernels and BLAS libraries for devices, as the synchronisation of a device does. A
+/// program need not call this: a call that needs one of these waits for it. It is for measurements.
 pub fn finish_preparing() {
     let threads = std::mem::take(&mut *THREADS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
     for thread in threads {

@@ -11,10 +11,11 @@
  * idle stream. */
 enum { IDLE_POLLS = 64 };
 
-/* A large segment goes back when it was empty for this many synchronisations; each UNUSED-th one looks for them. Such
+/* A large segment goes back when it was empty for this many synchronisations; each so-manieth one looks for them. Such
  * segments remain after the conversion of weights, or after a long prompt. A program that generates text synchronises
- * once per token, and the wait for a driver that frees gigabytes must be rare there. */
-enum { UNUSED = 256 };
+ * once per token, and the wait for a driver that frees gigabytes must be rare there. So only the first ones, those of
+ * the loading, go back soon. */
+enum { FIRST_UNUSED = 16, UNUSED = 256 };
 
 /* A new segment of LEAST_REPLACING bytes may replace empty ones of LEAST_REPLACED. Smaller ones stay cached, because a
  * capture may count on them. */
@@ -106,10 +107,13 @@ crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes) {
              : NULL;
 }
 
-/* Whether it is time to look for segments that were empty through UNUSED synchronisations, and there may be one. */
+static uint64_t unused_limit(const crk_heap_t *heap) { return heap->has_returned_unused ? UNUSED : FIRST_UNUSED; }
+
+/* Whether it is time to look for segments that were empty for so many synchronisations, and there may be one. */
 static bool is_time_for_unused(const crk_heap_t *heap) {
-  return heap->synchronisations % UNUSED == 0 && may_replace(heap) &&
-         heap->oldest_empty->emptied_at + UNUSED <= heap->synchronisations;
+  const uint64_t limit = unused_limit(heap);
+  return heap->synchronisations % limit == 0 && may_replace(heap) &&
+         heap->oldest_empty->emptied_at + limit <= heap->synchronisations;
 }
 
 uint64_t crk_priv_heap_wait_begin(crk_device_t device) {
@@ -142,7 +146,8 @@ crk_status_t crk_priv_heap_synchronize(crk_device_t device) {
   }
   crk_segment_t *segments = crk_priv_heap_unlink_surplus(heap, device);
   if (segments == NULL && is_time && is_gpu_idle(heap, device, IDLE_POLLS)) {
-    segments = unlink_replaced(heap, 0, heap->synchronisations - UNUSED);
+    segments = unlink_replaced(heap, 0, heap->synchronisations - unused_limit(heap));
+    heap->has_returned_unused = heap->has_returned_unused || segments != NULL;
   }
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, segments);

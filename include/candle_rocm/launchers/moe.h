@@ -119,9 +119,9 @@ CRK_API crk_status_t crk_moe_route(crk_device_t self, size_t experts, size_t tok
                                    crk_const_view_t logits, crk_view_t topk_weights, crk_view_t topk_ids,
                                    crk_view_t sorted_token_ids, crk_view_t expert_ids);
 
-/* crk_moe_route of one token whose logits are products: logits[e] = the sum over j of weights[e][j] * x[j]. weights have
- * `experts` rows of k elements; x has k. Both have `dtype`, F32, F16 or BF16. Sums are f32, in the kernel's own order;
- * in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
+/* crk_moe_route of one token whose logits are products: logits[e] = the sum over j of weights[e][j] * x[j]. weights
+ * have `experts` rows of k elements; x has k. Both have `dtype`, F32, F16 or BF16. Sums are f32, in the kernel's own
+ * order; in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
  *
  * One launch if k elements are a whole number of 16 bytes and weights and x are aligned to 16 bytes. Otherwise those of
  * crk_matmul, of crk_cast unless dtype is F32, and of crk_moe_route. Scratch memory of up to 6 * experts + 4 bytes is
