@@ -1,4 +1,4 @@
-// include/ fnv1a 1a3c20742aabc741202526d13276a92b
+// include/ fnv1a db1a5c3dc1a218c5b2c1d17852a7d273
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1289,8 +1289,9 @@ unsafe extern "C" {
  whole GPU when it frees.
 
  Below the bound, segments of 8 MiB and more go back in two cases: no call used them for some synchronisations (16 to
- 32 the first time, later 256 to 512), or a new large segment takes their place. Both stop when twice the peak (peak_driver_bytes) has gone back in this
- way. So a loop cannot return and take the same memory for ever. Reserve the memory for a capture that needs much.
+ 32 the first time, later 256 to 512), or a new large segment takes their place. Both stop when twice the peak
+ (peak_driver_bytes) has gone back in this way. So a loop cannot return and take the same memory for ever. Reserve the
+ memory for a capture that needs much.
 
  With a bound of 0 each allocation is a driver allocation of its own. Its size is rounded up to 512 bytes, and beyond
  1 MiB to 64 KiB. This mode is for tools that watch the driver's allocations.*/

@@ -36,8 +36,8 @@ extern "C" fn at_exit() {
 /// Waits for the threads that load kernels and BLAS libraries for devices, as the synchronisation of a device does. A
 /// program need not call this: a call that needs one of these waits for it. It is for measurements.
 pub fn finish_preparing() {
-    let threads = std::mem::take(&mut *THREADS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-    for thread in threads {
+    let mut threads = THREADS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for thread in threads.drain(..) {
         let _ = thread.join();
     }
 }

@@ -52,8 +52,9 @@ CRK_API crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes);
  * whole GPU when it frees.
  *
  * Below the bound, segments of 8 MiB and more go back in two cases: no call used them for some synchronisations (16 to
- * 32 the first time, later 256 to 512), or a new large segment takes their place. Both stop when twice the peak (peak_driver_bytes) has gone back in this
- * way. So a loop cannot return and take the same memory for ever. Reserve the memory for a capture that needs much.
+ * 32 the first time, later 256 to 512), or a new large segment takes their place. Both stop when twice the peak
+ * (peak_driver_bytes) has gone back in this way. So a loop cannot return and take the same memory for ever. Reserve the
+ * memory for a capture that needs much.
  *
  * With a bound of 0 each allocation is a driver allocation of its own. Its size is rounded up to 512 bytes, and beyond
  * 1 MiB to 64 KiB. This mode is for tools that watch the driver's allocations. */
