@@ -1,4 +1,4 @@
-// include/ fnv1a db1a5c3dc1a218c5b2c1d17852a7d273
+// include/ fnv1a 589557060402eea382e65331d1ea5983
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -625,11 +625,12 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** Does now what the first calls would do: loads all modules of this build, opens the BLAS libraries (crk_device_blas),
  and makes small products in BF16, F16 and F32 and of quantized weights, since these libraries load their kernels with
- the first product of a kind. On NVIDIA GPUs that takes some 0.4 s in all. A program may call it in a thread of its own while it loads a
- model; calls in other threads go on meanwhile, and wait only for what they need themselves. May be called again.
+ the first product of a kind. On NVIDIA GPUs that takes some 0.4 s in all. A program may call it in a thread of its
+ own while it loads a model; calls in other threads go on meanwhile, and wait only for what they need themselves. May
+ be called again.
 
- It uses a stream of its own and a few MiB of memory. Afterwards one set of handles of the BLAS libraries is ready, for the
- next device handle on this GPU that multiplies. On a CPU device it loads modules.
+ It uses a stream of its own and a few MiB of memory. Afterwards one set of handles of the BLAS libraries is ready, for
+ the next device handle on this GPU that multiplies. On a CPU device it loads modules.
 
  Fails with CRK_NO_RUNTIME or CRK_WRONG_ARCHITECTURE where a module has no code for the device, and as
  crk_device_clone and crk_matmul do. What was prepared until then stays so.*/
