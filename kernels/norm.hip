@@ -1,5 +1,5 @@
-/* Kernels of the module `norm`, for the launchers: softmax, rmsnorm and layernorm along rows (reduce/norm*.h), and batch
- * norm (elementwise/batch_norm.h). This file only names the instances. */
+/* Kernels of the module `norm`, for the launchers: softmax, rmsnorm and layernorm along rows (reduce/norm*.h), and
+ * batch norm (elementwise/batch_norm.h). This file only names the instances. */
 #include "elementwise/batch_norm.h"
 #include "elementwise/instances.h"
 #include "reduce/add_norm.h"

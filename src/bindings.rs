@@ -1,4 +1,4 @@
-// include/ fnv1a 589557060402eea382e65331d1ea5983
+// include/ fnv1a 5927bef451b58042dae2c6cc41062b89
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -629,8 +629,8 @@ unsafe extern "C" {
  own while it loads a model; calls in other threads go on meanwhile, and wait only for what they need themselves. May
  be called again.
 
- It uses a stream of its own and a few MiB of memory. Afterwards one set of handles of the BLAS libraries is ready, for
- the next device handle on this GPU that multiplies. On a CPU device it loads modules.
+ It uses a stream of its own and a few MiB of memory. Afterwards one set of handles of the BLAS libraries is ready,
+ for the next device handle on this GPU that multiplies. On a CPU device it loads modules.
 
  Fails with CRK_NO_RUNTIME or CRK_WRONG_ARCHITECTURE where a module has no code for the device, and as
  crk_device_clone and crk_matmul do. What was prepared until then stays so.*/

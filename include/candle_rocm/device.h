@@ -152,8 +152,8 @@ CRK_API crk_status_t crk_device_blas(crk_device_t self, const char **name);
  * own while it loads a model; calls in other threads go on meanwhile, and wait only for what they need themselves. May
  * be called again.
  *
- * It uses a stream of its own and a few MiB of memory. Afterwards one set of handles of the BLAS libraries is ready, for
- * the next device handle on this GPU that multiplies. On a CPU device it loads modules.
+ * It uses a stream of its own and a few MiB of memory. Afterwards one set of handles of the BLAS libraries is ready,
+ * for the next device handle on this GPU that multiplies. On a CPU device it loads modules.
  *
  * Fails with CRK_NO_RUNTIME or CRK_WRONG_ARCHITECTURE where a module has no code for the device, and as
  * crk_device_clone and crk_matmul do. What was prepared until then stays so. */
