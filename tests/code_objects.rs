@@ -348,6 +348,9 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "moe", "moe_gate_", 7),
     ("64 lanes", "moe", "moe_vec_q4_K_1", 7),
     ("64 lanes", "moe", "moe_vec_q6_K_1", 7),
+    // 8 KiB for the waves, and 4 bytes that tell all of them whether their block is the last.
+    ("64 lanes", "moe", "moe_vec_q2_K_1", 7),
+    ("64 lanes", "moe", "moe_vec_q3_K_1", 7),
     ("1024 registers", "quantized_vec", "q6_K_x1", 7),
     ("1024 registers", "quantized_vec", "gate_mat_vec_q6_K", 7),
     ("1024 registers", "moe", "moe_gate_q6_K", 7),

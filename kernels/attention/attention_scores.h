@@ -48,13 +48,12 @@ struct attention_window {
 
   /* Tokens are at most 2^31 - 1, and so is a limit: 32 bits hold a place and its distance from a limit. */
   CRK_FN attention_window(const crk_attention_call_t &call, const attention_sequence &sequence, uint32_t query) {
-    const int32_t place = static_cast<int32_t>(query + sequence.keys - sequence.queries);
     const int32_t left = static_cast<int32_t>(call.left); /* -1 for no limit */
-    const uint32_t to = static_cast<uint32_t>(place) + 1 + call.right;
-    const bool sees_none = place < -1 && static_cast<int32_t>(to) < 0;
+    const int32_t place = static_cast<int32_t>(query + sequence.keys - sequence.queries);
+    const int32_t after = static_cast<int32_t>(sequence.queries - 1 - query); /* keys after the place */
+    const uint32_t hidden = after > 0 && static_cast<uint32_t>(after) > call.right ? after - call.right : 0;
     first = left >= 0 && place > left ? static_cast<uint32_t>(place - left) : 0;
-    end = call.right == UINT32_MAX || to > sequence.keys ? sequence.keys : to;
-    end = call.right != UINT32_MAX && sees_none ? 0 : end;
+    end = sequence.keys > hidden ? sequence.keys - hidden : 0;
     count = end > first ? end - first : 0;
   }
   CRK_FN bool has(uint32_t key) const { return key - first < count; }

@@ -375,9 +375,10 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   const uint32_t wave_rows = (teams_of_wave + S::split - 1) / S::split * team_rows;
   const uint32_t last_query = sequence.queries - 1;
   const auto clamped = [last_query](uint32_t row) { return row < last_query ? row : last_query; };
-  const attention_window of_block[] = {{call, sequence, first_row}, {call, sequence, clamped(first_row + Rows - 1)}};
-  const attention_window of_wave[] = {{call, sequence, clamped(wave_row)},
-                                      {call, sequence, clamped(wave_row + wave_rows - 1)}};
+  /* The limits are read again: kept, they would take scalar registers that the widest kernels have not. */
+  const auto window_of = [&](uint32_t row) { return attention_window(reread(call), sequence, row); };
+  const attention_window of_block[] = {window_of(first_row), window_of(clamped(first_row + Rows - 1))};
+  const attention_window of_wave[] = {window_of(clamped(wave_row)), window_of(clamped(wave_row + wave_rows - 1))};
   const bool sees_all = General && call.prefix_count != 0;
   uint32_t begin = sees_all ? 0 : of_block[0].first / step_keys * step_keys;
   uint32_t end = sees_all ? sequence.keys : of_block[1].end;
@@ -510,51 +511,49 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     for (int r = 0; r < core::rows; r++) {
       const uint32_t row = team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r));
       const float weight = core::combine(mine.weight[i][r], [](float a, float b) { return a + b; });
-      if (last.parts.size > 1) {
-        if (row < own.queries) {
-          uint32_t own_kv_head = here.head;
-          const uint32_t member = take_coordinate(own_kv_head, last.group);
-          const uint32_t scratch = row * static_cast<uint32_t>(last.group.size) + member;
-          const uint64_t at = scratch_row(last, own, own_kv_head, scratch) + here.part;
-          float *const to = last.sums + at * last.dv;
-          CRK_UNROLL
-          for (int n = 0; n < S::across; n++) {
-            store_row<float, S>(mine.sum[i][n][r], 1.0f, to, first_column + static_cast<uint32_t>(n * S::span), last.dv,
-                                true);
-          }
-          if (first_column == 0 && core::column(0) == 0) {
-            last.weights[2 * at] = mine.base[i][r];
-            last.weights[2 * at + 1] = weight;
-          }
-        }
-        continue;
-      }
-      const float factor = weight == 0.0f ? 0.0f : half<T> ? reciprocal_near(weight) : 1.0f / weight;
-      if constexpr (S::passes_rows) {
+      if (row < own.queries && last.parts.size > 1) {
+        uint32_t own_kv_head = here.head;
+        const uint32_t member = take_coordinate(own_kv_head, last.group);
+        const uint32_t scratch = row * static_cast<uint32_t>(last.group.size) + member;
+        const uint64_t at = scratch_row(last, own, own_kv_head, scratch) + here.part;
+        float *const to = last.sums + at * last.dv;
         CRK_UNROLL
         for (int n = 0; n < S::across; n++) {
-          put_row<T, S>(mine.sum[i][n][r], factor, query_room, row - first_row,
-                        first_column + static_cast<uint32_t>(n * S::span));
+          store_row<float, S>(mine.sum[i][n][r], 1.0f, to, first_column + static_cast<uint32_t>(n * S::span), last.dv,
+                              true);
         }
-      } else if (row < own.queries) {
-        T *const to = dst + row * last.dst_strides.row;
-        if (by_vectors && last.dv == Width) {
+        if (first_column == 0 && core::column(0) == 0) {
+          last.weights[2 * at] = mine.base[i][r];
+          last.weights[2 * at + 1] = weight;
+        }
+      } else if (S::passes_rows || row < own.queries) {
+        const float factor = weight == 0.0f ? 0.0f : half<T> ? reciprocal_near(weight) : 1.0f / weight;
+        if constexpr (S::passes_rows) {
           CRK_UNROLL
           for (int n = 0; n < S::across; n++) {
-            store_row<T, S>(mine.sum[i][n][r], factor, to, first_column + static_cast<uint32_t>(n * S::span), Width,
-                            true);
+            put_row<T, S>(mine.sum[i][n][r], factor, query_room, row - first_row,
+                          first_column + static_cast<uint32_t>(n * S::span));
           }
         } else {
-          CRK_UNROLL
-          for (int n = 0; n < S::across; n++) {
-            store_row<T, S>(mine.sum[i][n][r], factor, to, first_column + static_cast<uint32_t>(n * S::span), last.dv,
-                            by_vectors);
+          T *const to = dst + row * last.dst_strides.row;
+          if (by_vectors && last.dv == Width) {
+            CRK_UNROLL
+            for (int n = 0; n < S::across; n++) {
+              store_row<T, S>(mine.sum[i][n][r], factor, to, first_column + static_cast<uint32_t>(n * S::span), Width,
+                              true);
+            }
+          } else {
+            CRK_UNROLL
+            for (int n = 0; n < S::across; n++) {
+              store_row<T, S>(mine.sum[i][n][r], factor, to, first_column + static_cast<uint32_t>(n * S::span), last.dv,
+                              by_vectors);
+            }
           }
         }
-      }
-      if (last.lse != nullptr && row < own.queries && first_column == 0 && core::column(0) == 0) {
-        last.lse[own.number * last.lse_sequence + here.head * last.lse_head + own.first_query + row] =
-            weight == 0.0f ? no_score : mine.base[i][r] / log2_of_e + log(weight);
+        if (last.lse != nullptr && row < own.queries && first_column == 0 && core::column(0) == 0) {
+          last.lse[own.number * last.lse_sequence + here.head * last.lse_head + own.first_query + row] =
+              weight == 0.0f ? no_score : mine.base[i][r] / log2_of_e + log(weight);
+        }
       }
     }
   }
