@@ -340,8 +340,9 @@ static void describe_problem(problem_t *problem) {
   const argument_t *inputs = problem->inputs, *dst = &problem->dst;
   crk_attention_call_t *call = &problem->call;
   call->q = inputs[Q].first;
-  call->k = inputs[K].first;
-  call->v = inputs[V].first;
+  /* Without keys, k and v may be NULL. Kernels load nothing from them then, but they add offsets to them. */
+  call->k = inputs[K].first != NULL ? inputs[K].first : call->q;
+  call->v = inputs[V].first != NULL ? inputs[V].first : call->q;
   call->dst = (char *)problem->given.dst.ptr + dst->tensor.layout->offset * dst->tensor.bytes;
   call->q_strides = strides_of(&inputs[Q]);
   call->k_strides = strides_of(&inputs[K]);
