@@ -48,12 +48,13 @@ struct attention_window {
 
   /* Tokens are at most 2^31 - 1, and so is a limit: 32 bits hold a place and its distance from a limit. */
   CRK_FN attention_window(const crk_attention_call_t &call, const attention_sequence &sequence, uint32_t query) {
-    const int32_t left = static_cast<int32_t>(call.left); /* -1 for no limit */
+    const int32_t left = static_cast<int32_t>(call.left), right = static_cast<int32_t>(call.right); /* -1: no limit */
     const int32_t place = static_cast<int32_t>(query + sequence.keys - sequence.queries);
     const int32_t after = static_cast<int32_t>(sequence.queries - 1 - query); /* keys after the place */
-    const uint32_t hidden = after > 0 && static_cast<uint32_t>(after) > call.right ? after - call.right : 0;
+    const int32_t hidden = right >= 0 && after > right ? after - right : 0;
+    const int32_t last = static_cast<int32_t>(sequence.keys) - hidden;
     first = left >= 0 && place > left ? static_cast<uint32_t>(place - left) : 0;
-    end = sequence.keys > hidden ? sequence.keys - hidden : 0;
+    end = last > 0 ? static_cast<uint32_t>(last) : 0;
     count = end > first ? end - first : 0;
   }
   CRK_FN bool has(uint32_t key) const { return key - first < count; }
