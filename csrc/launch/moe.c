@@ -730,7 +730,6 @@ static const uint32_t route_shares[] = {
 };
 enum { ROUTES = sizeof route_shares / sizeof *route_shares };
 _Static_assert((int)ROUTES == CRK_SLOTS_OF(MOE_ROUTE), "as the list of slots counts");
-
 _Static_assert((int)CRK_ACTIVATIONS *(int)ROUTES == CRK_SLOTS_OF(MOE_ROUTER), "as the list of slots counts");
 
 /* A choice of experts. */

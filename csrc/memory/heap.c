@@ -11,10 +11,10 @@
  * idle stream. */
 enum { IDLE_POLLS = 64 };
 
-/* A large segment goes back when it was empty for this many synchronisations; each so-manieth one looks for them. Such
- * segments remain after the conversion of weights, or after a long prompt. A program that generates text synchronises
- * once per token, and the wait for a driver that frees gigabytes must be rare there. So only the first ones, those of
- * the loading, go back soon. */
+/* A large segment goes back when it was empty for this many synchronisations, and a multiple of that number looks for
+ * such segments. They remain after the conversion of weights, or after a long prompt. A program that generates text
+ * synchronises once per token, and the wait for a driver that frees gigabytes must be rare there. So only the first
+ * segments, which loading leaves, go back soon. */
 enum { FIRST_UNUSED = 16, UNUSED = 256 };
 
 /* A new segment of LEAST_REPLACING bytes may replace empty ones of LEAST_REPLACED. Smaller ones stay cached, because a
@@ -109,7 +109,7 @@ crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes) {
 
 static uint64_t unused_limit(const crk_heap_t *heap) { return heap->has_returned_unused ? UNUSED : FIRST_UNUSED; }
 
-/* Whether it is time to look for segments that were empty for so many synchronisations, and there may be one. */
+/* Whether it is time to look for segments that were empty for that many synchronisations, and there may be one. */
 static bool is_time_for_unused(const crk_heap_t *heap) {
   const uint64_t limit = unused_limit(heap);
   return heap->synchronisations % limit == 0 && may_replace(heap) &&

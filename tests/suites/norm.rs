@@ -142,7 +142,7 @@ fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     if lost.is_finite() { total + lost } else { total }
 }
 
-/// A result whose computation may be off by `slack`, and which is then rounded to the dtype.
+/// The results that a kernel may give: those within `slack` of `value`, rounded to the dtype, and their neighbours.
 pub fn near(t: Type, value: f64, slack: f64) -> Expected {
     let smallest = match t {
         _ if t == F64 => f64::MIN_POSITIVE * f64::EPSILON,
