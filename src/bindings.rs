@@ -1,4 +1,4 @@
-// include/ fnv1a 5927bef451b58042dae2c6cc41062b89
+// include/ fnv1a ec72936515bbf7d66d220700fdbea7dd
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -626,8 +626,8 @@ unsafe extern "C" {
     /** Does now what the first calls would do: loads all modules of this build, opens the BLAS libraries (crk_device_blas),
  and makes small products in BF16, F16 and F32 and of quantized weights, since these libraries load their kernels with
  the first product of a kind. On NVIDIA GPUs that takes some 0.4 s in all. A program may call it in a thread of its
- own while it loads a model; calls in other threads go on meanwhile, and wait only for what they need themselves. May
- be called again.
+ own while it loads a model. Calls in other threads go on meanwhile, and wait only for what they need themselves. A
+ program may call it again.
 
  It uses a stream of its own and a few MiB of memory. Afterwards one set of handles of the BLAS libraries is ready,
  for the next device handle on this GPU that multiplies. On a CPU device it loads modules.
@@ -3276,8 +3276,8 @@ unsafe extern "C" {
  have `experts` rows of k elements; x has k. Both have `dtype`, F32, F16 or BF16. Sums are f32, in the kernel's own
  order; in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
 
- One launch if k elements are a whole number of 16 bytes and weights and x are aligned to 16 bytes. Otherwise those of
- crk_matmul, of crk_cast unless dtype is F32, and of crk_moe_route. Scratch memory of up to 6 \* experts + 4 bytes is
+ It is one launch if k elements are a whole number of 16 bytes, and weights and x are aligned to 16 bytes. Otherwise
+ it launches what crk_matmul, crk_cast (unless dtype is F32) and crk_moe_route launch. Scratch memory of up to 6 \* experts + 4 bytes is
  allocated and freed in stream order; in a capture it must be reserved or cached. With a topk of 0 nothing happens.
  Limits of experts and topk are those of crk_moe_route. All views are contiguous, and no two may overlap, except
  weights and x.*/

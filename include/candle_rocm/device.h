@@ -149,8 +149,8 @@ CRK_API crk_status_t crk_device_blas(crk_device_t self, const char **name);
 /* Does now what the first calls would do: loads all modules of this build, opens the BLAS libraries (crk_device_blas),
  * and makes small products in BF16, F16 and F32 and of quantized weights, since these libraries load their kernels with
  * the first product of a kind. On NVIDIA GPUs that takes some 0.4 s in all. A program may call it in a thread of its
- * own while it loads a model; calls in other threads go on meanwhile, and wait only for what they need themselves. May
- * be called again.
+ * own while it loads a model. Calls in other threads go on meanwhile, and wait only for what they need themselves. A
+ * program may call it again.
  *
  * It uses a stream of its own and a few MiB of memory. Afterwards one set of handles of the BLAS libraries is ready,
  * for the next device handle on this GPU that multiplies. On a CPU device it loads modules.
