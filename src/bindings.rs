@@ -1,4 +1,4 @@
-// include/ fnv1a ec72936515bbf7d66d220700fdbea7dd
+// include/ fnv1a bf3a71e596e0080ed503191aa1a0ff09
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3277,10 +3277,10 @@ unsafe extern "C" {
  order; in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
 
  It is one launch if k elements are a whole number of 16 bytes, and weights and x are aligned to 16 bytes. Otherwise
- it launches what crk_matmul, crk_cast (unless dtype is F32) and crk_moe_route launch. Scratch memory of up to 6 \* experts + 4 bytes is
- allocated and freed in stream order; in a capture it must be reserved or cached. With a topk of 0 nothing happens.
- Limits of experts and topk are those of crk_moe_route. All views are contiguous, and no two may overlap, except
- weights and x.*/
+ it launches what crk_matmul, crk_cast (unless dtype is F32) and crk_moe_route launch. Scratch memory of up to
+ 6 \* experts + 4 bytes is allocated and freed in stream order; in a capture it must be reserved or cached. With a topk
+ of 0 nothing happens. Limits of experts and topk are those of crk_moe_route. All views are contiguous, and no two may
+ overlap, except weights and x.*/
     pub fn crk_moe_router(
         self_: crk_device_t,
         dtype: crk_dtype_t,

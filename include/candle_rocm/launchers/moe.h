@@ -124,10 +124,10 @@ CRK_API crk_status_t crk_moe_route(crk_device_t self, size_t experts, size_t tok
  * order; in F16 and BF16 each logit is rounded to dtype, as crk_matmul would. The result is the same in each call.
  *
  * It is one launch if k elements are a whole number of 16 bytes, and weights and x are aligned to 16 bytes. Otherwise
- * it launches what crk_matmul, crk_cast (unless dtype is F32) and crk_moe_route launch. Scratch memory of up to 6 * experts + 4 bytes is
- * allocated and freed in stream order; in a capture it must be reserved or cached. With a topk of 0 nothing happens.
- * Limits of experts and topk are those of crk_moe_route. All views are contiguous, and no two may overlap, except
- * weights and x. */
+ * it launches what crk_matmul, crk_cast (unless dtype is F32) and crk_moe_route launch. Scratch memory of up to
+ * 6 * experts + 4 bytes is allocated and freed in stream order; in a capture it must be reserved or cached. With a topk
+ * of 0 nothing happens. Limits of experts and topk are those of crk_moe_route. All views are contiguous, and no two may
+ * overlap, except weights and x. */
 CRK_API crk_status_t crk_moe_router(crk_device_t self, crk_dtype_t dtype, size_t experts, size_t k, size_t topk,
                                     bool normalise, crk_const_view_t weights, crk_const_view_t x,
                                     crk_view_t topk_weights, crk_view_t topk_ids, crk_view_t sorted_token_ids,
