@@ -25,6 +25,8 @@ const BROADCAST: usize = 1 << 14;
 /// has.
 const FEW_WEIGHTS: (usize, usize) = (64, 4096);
 const WEIGHTS: (usize, usize) = (14336, 4096);
+/// Rows and columns of the quantized weights that are multiplied with many columns.
+const TILED_WEIGHTS: (usize, usize) = (1024, 4096);
 const FORMATS: [&str; 10] = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K"];
 
 /// Runs the selected rows.
@@ -82,6 +84,14 @@ impl Rows {
         for (name, from, to) in [("cast f32 f16", F32, F16), ("cast f16 f32", F16, F32), ("cast u8 f32", U8, F32)] {
             let bytes = (N * from.size(), N * to.size());
             self.row(name, bytes, bytes.0 + bytes.1, |device, src, dst| device.cast(from, to, &flat, src, dst))?;
+        }
+
+        for (name, dtype) in [("gate silu f16", F16), ("gate silu f32", F32)] {
+            let bytes = N * dtype.size();
+            self.row(name, (bytes, bytes), 3 * bytes, |device, src, dst| {
+                let up = device.alloc(bytes)?;
+                device.gate(sys::crk_gate_op_t::CRK_GATE_SILU, dtype, (&flat, src), (&flat, &up), dst)
+            })?;
         }
 
         // 8 heads of 128, which share a token's angles.
@@ -192,6 +202,18 @@ impl Rows {
                 let x = self.upload(&vec![1u8; k / 32 * 36])?;
                 self.row(&format!("mat-vec {name}{suffix}"), (bytes, 4 * rows), bytes, |device, weights, dst| {
                     device.mul_mat_vec_q8_1(quant, F32, shape, 1, weights, (&x, k / 32), (dst, rows))
+                })?;
+            }
+        }
+        let (rows, k) = TILED_WEIGHTS;
+        for columns in [4, 8, 16, 512] {
+            let x = self.upload(&(0..k * columns).map(|i| (i % 37) as f32).collect::<Vec<_>>())?;
+            for name in FORMATS {
+                let (quant, per_256) = quant(name)?;
+                let bytes = rows * k / 256 * per_256;
+                let name = format!("{name} times {columns} columns");
+                self.row(&name, (bytes, 4 * rows * columns), bytes, |device, weights, dst| {
+                    device.mul_mat(quant, F32, (rows, k), columns, weights, &x, dst)
                 })?;
             }
         }

@@ -17,6 +17,10 @@
   CRK_ROPE_WAYS(rope, suffix, T, false) \
   CRK_ROPE_WAYS(rope_i, suffix, T, true)
 CRK_FLOAT_TYPES(CRK_ROPE_LAUNCHED)
+CRK_ROPE_PAIRS(rope, f32, float, heads4, 4, 4, false)
+CRK_ROPE_PAIRS(rope_i, f32, float, heads4, 4, 4, true)
+CRK_ROPE_PAIRS(rope, f64, double, heads4, 2, 4, false)
+CRK_ROPE_PAIRS(rope_i, f64, double, heads4, 2, 4, true)
 
 /* Both pieces of a row at once: vec takes 16 bytes of each, pair one element. */
 #define CRK_ROPE_QKV(root, suffix, T, way, V, interleaved)                                                           \

@@ -815,6 +815,15 @@ const GRIDS: &[Grid] = &[
         "rope_f16_heads2",
         [8; 5],
     ),
+    (
+        |on| {
+            let (x, angles) = (plain(&[1, 4, 256, 64]), plain(&[256, 32]));
+            let kind = sys::crk_rope_kind_t::CRK_ROPE_KIND_ROPE_I;
+            on.device.rope(kind, F32, (&x, &on.a), (&angles, &on.b), (&angles, &on.b), &on.dst)
+        },
+        "rope_i_f32_heads4",
+        [8; 5],
+    ),
     (|on| on.device.get_rows(Quant::Q8_0, (8, 4096, &on.a), (40, &on.b), &on.dst), "get_rows_q8_0_rows", [40; 5]),
     (|on| on.device.argsort(F32, &plain(&[512, 64]), &on.a, true, &on.dst, None), "argsort_many_f32", [16; 5]),
     (|on| product(on, (400, 16, 250)), "matmul_f32_128x128_tiles", [8; 5]),

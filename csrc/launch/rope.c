@@ -7,14 +7,11 @@ CRK_OP_FROM_ROOT(crk_rope_kind_from_root, crk_rope_kind_t, roots, CRK_ROPE_MAP)
 
 enum { ROPE_KINDS = 0 CRK_ROPE_MAP(CRK_COUNT_ONE) };
 
-/* The kernels, by what a thread rotates: one pair; 16 bytes of pairs; 16 bytes of pairs in two heads, which share
- * angles. */
-enum { PAIR, HEADS1, HEADS2, ROPE_WAYS };
-static const char *const suffixes[ROPE_WAYS] = {"pair", "heads1", "heads2"};
+/* The kernels, by what a thread rotates: one pair; 16 bytes of pairs in one head, or in two or four, which share
+ * angles. Their loads are in flight at once. Halves have no HEADS4: their pairs would take too many registers. */
+enum { PAIR, HEADS1, HEADS2, HEADS4, ROPE_WAYS };
+static const char *const suffixes[ROPE_WAYS] = {"pair", "heads1", "heads2", "heads4"};
 _Static_assert(2 * (int)ROPE_WAYS * (int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(ROPE), "as the list of slots counts");
-
-/* The heads per thread of HEADS2. Their loads are in flight at once, and the thread reads the angles once for both. */
-enum { HEADS_AT_ONCE = 2 };
 
 typedef struct angles {
   const char *layout_name, *view_name;
@@ -81,15 +78,19 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
                                  angles[i].numel * bytes));
   }
 
-  /* A thread has the pairs of a pack in one head, or in two heads if every unit then still gets a block. */
+  /* A thread has the pairs of a pack in one head, or in two or four heads if every unit then still gets a block. */
   const size_t half = shape.d / 2, vector = 16 / bytes;
   const uintptr_t addresses = (uintptr_t)from | (uintptr_t)angles[0].first | (uintptr_t)angles[1].first | (uintptr_t)to;
   const bool in_packs = half % vector == 0 && addresses % 16 == 0;
   const size_t unit = in_packs ? vector : 1;
   const size_t enough = (size_t)crk_priv_units(self) * 256;
-  const bool in_heads = in_packs && shape.heads % HEADS_AT_ONCE == 0 && numel / (2 * unit * HEADS_AT_ONCE) >= enough;
-  const uint32_t way = !in_packs ? PAIR : in_heads ? HEADS2 : HEADS1;
-  const size_t at_once = in_heads ? HEADS_AT_ONCE : 1;
+  const uint32_t last_way = !in_packs ? PAIR : bytes < 4 ? HEADS2 : HEADS4;
+  uint32_t way = in_packs ? HEADS1 : PAIR;
+  size_t at_once = 1;
+  while (way != last_way && shape.heads % (2 * at_once) == 0 && numel / (4 * unit * at_once) >= enough) {
+    way++;
+    at_once *= 2;
+  }
   const size_t token_step = is_thd ? shape.heads * shape.d : shape.d;
   const uint64_t head_step = is_thd ? shape.d : shape.tokens * shape.d;
   const bool is_interleaved = kind == CRK_ROPE_KIND_ROPE_I;

@@ -88,6 +88,16 @@ struct numbers_of_rows {
   CRK_FN static constexpr int turn(int n, int j) { return step == 2 || Tall == 1 ? n : n ^ (j & 1); }
 };
 
+/* A number of a column, for the rows of a thread. With Twice, odd rows read a second register: RDNA issues no two
+ * instructions as one that read the same register in the same place. */
+template <bool Twice>
+struct number_of_column {
+  float even = 0.0f, odd = 0.0f;
+  CRK_FN number_of_column() {}
+  CRK_FN explicit number_of_column(float x) : even(x), odd(Twice ? converted(x) : x) {}
+  CRK_FN float of_row(int n) const { return n % 2 == 0 ? even : odd; }
+};
+
 /* The numbers of a thread's rows, which follow each other in shared memory. */
 template <int Tall>
 CRK_FN pack<float, Tall> load_rows(const float *from) {
@@ -106,17 +116,24 @@ CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Produ
   using of_rows = numbers_of_rows<tall>;
   using numbers = typename of_rows::type;
   constexpr int together = tall == 8 && Products::width % 2 == 0 ? 2 : 1;
+  using of_column = number_of_column<tall == 8 && together == 1>; /* else neighbours have different columns */
   const uint32_t *columns = t.columns + products.first_column * tile_stride;
   const uint32_t *column_codes = t.columns + first_code + products.template column_word<parts>() + 8 * quarter;
   const uint32_t *row_codes = t.weights + products.template row_word<parts>() + 8 * quarter;
   const uint32_t first_scale = quarter * parts * T::pitch + products.first_place;
   operand x[Products::width];
-  float d[Products::width][wide], rest[Products::width][wide][parts];
+  of_column d[Products::width][wide], rest[Products::width][wide][parts];
   CRK_UNROLL
   for (int j = 0; j < Products::width; j++) {
     CRK_UNROLL
     for (int c = 0; c < wide; c++) {
-      read_terms<T>(columns + products.next_column(j, c) * tile_stride, quarter, d[j][c], rest[j][c]);
+      float scale, of_minimum[parts] = {};
+      read_terms<T>(columns + products.next_column(j, c) * tile_stride, quarter, scale, of_minimum);
+      d[j][c] = of_column(scale);
+      CRK_UNROLL
+      for (int p = 0; p < parts; p++) {
+        rest[j][c][p] = of_column(of_minimum[p]);
+      }
     }
     x[j] = Products::template load<parts>(column_codes + products.next_column(j, 0) * tile_stride);
   }
@@ -165,7 +182,8 @@ CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Produ
           CRK_UNROLL
           for (int j = 0; j < together; j++) {
             const int at = of_rows::turn(n, j);
-            of_rows::add(sum, i * tall, (first_j + j) * wide + c, at, of_rows::all(d[first_j + j][c]), part[j][at][c]);
+            of_rows::add(sum, i * tall, (first_j + j) * wide + c, at, of_rows::all(d[first_j + j][c].of_row(at)),
+                         part[j][at][c]);
           }
         }
         CRK_UNROLL
@@ -176,7 +194,7 @@ CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Produ
             for (int j = 0; j < together; j++) {
               const int at = of_rows::turn(n, j);
               of_rows::add(sum, i * tall, (first_j + j) * wide + c, at, of_rows::make(minimum[p].v, at),
-                           of_rows::all(rest[first_j + j][c][p]));
+                           of_rows::all(rest[first_j + j][c][p].of_row(at)));
             }
           }
         }
@@ -244,6 +262,20 @@ template <class Products, class T>
 CRK_FN void multiply_quarters(const T &t, const Products &products, int first, int last, sums<Products> &sum) {
   if (Products::some_idle && products.is_idle) {
     return;
+  }
+  /* With one square per wave, all quarters at once: their places in shared memory are then a part of the instructions.
+   * RDNA has too few registers for two scales per quarter. */
+  if constexpr (Products::height * Products::width == 1 && Products::tall * T::parts < 16) {
+    if (first == 0 && last == step_quarters) {
+      CRK_UNROLL
+      for (int quarter = 0; quarter < step_quarters; quarter++) {
+        if (Products::tall == 8) {
+          keep_order(); /* else RDNA issues fewer instructions in pairs */
+        }
+        multiply_quarter(t, products, quarter, sum);
+      }
+      return;
+    }
   }
   CRK_NO_UNROLL
   for (int quarter = first; quarter < last; quarter++) {
