@@ -1,6 +1,8 @@
 /* Occupancy: blocks that a device holds at once; occupancy.h explains units. */
 #include "occupancy.h"
 
+#include <string.h>
+
 #include "image/code_object.h"
 #include "number.h"
 
@@ -21,6 +23,20 @@ void crk_priv_occupancy_init(crk_occupancy_t *self, const crk_device_info_t *inf
     self->registers = architecture->simd.registers;
     self->register_step = architecture->simd.register_step;
   }
+}
+
+bool crk_priv_has_float_cores(const crk_device_info_t *info) {
+  static const char *const with_fast_tf32[] = {"sm_80", "sm_90", "sm_100"};
+  if (info->backend == CRK_BACKEND_HIP) {
+    const crk_architecture_t *architecture = crk_priv_architecture_find(info->architecture);
+    return architecture != NULL && CRK_MATRIX_IS_MFMA(architecture->matrix);
+  }
+  for (size_t i = 0; i < sizeof with_fast_tf32 / sizeof *with_fast_tf32; i++) {
+    if (strcmp(info->architecture, with_fast_tf32[i]) == 0) {
+      return true;
+    }
+  }
+  return info->backend == CRK_BACKEND_CPU;
 }
 
 static uint64_t round_up(uint64_t value, uint64_t step) { return crk_priv_ceil_div(value, step) * step; }

@@ -11,7 +11,8 @@
 #include "os/os.h"
 
 static const crk_architecture_t architectures[] = {
-#define XX(id, name, machine, generic, simd, ...) {name, machine, generic, {CRK_SIMD_##simd}},
+#define XX(id, name, machine, generic, simd, dot4, dot2, matrix, ...) \
+  {name, machine, generic, {CRK_SIMD_##simd}, CRK_MATRIX_##matrix},
     CRK_ARCHITECTURE_MAP(XX)
 #undef XX
 };

@@ -18,6 +18,7 @@ typedef struct crk_architecture {
   struct {
     uint32_t lanes, units, waves, registers, register_step, shared_kib;
   } simd; /* CRK_SIMD_... */
+  uint32_t matrix; /* CRK_MATRIX_... */
 } crk_architecture_t;
 
 /* Finds an architecture by its name, without features ("gfx90a"); NULL if there is none. */

@@ -1,4 +1,5 @@
-/* Launchers of convolutions (kernels/conv/convolution.h). */
+/* Launchers of convolutions. conv_cores.c and conv_columns.c compute most as matrix products; this file those with
+ * windows of one element, and the rest by kernels/conv/convolution.h. */
 #include "launch/convolution.h"
 
 crk_status_t crk_conv_size(size_t size, size_t window, size_t stride, size_t padding, size_t dilation, size_t *result) {
@@ -56,6 +57,32 @@ static crk_status_t launch_directly(crk_device_t self, const crk_convolution_t *
   const void *args[] = {&launch, &convolution->src, &convolution->kernel, &convolution->dst.ptr};
   return crk_priv_launch_all_blocks(self, function, pieces * groups * convolution->batch, CRK_WINDOW_THREADS, 0,
                                     &launch.first_block, args);
+}
+
+/* ---- 1 x 1 windows */
+
+/* A product of the kernel with the images as they are, (b, c_in, h * w). False if the strides allow none that is fast:
+ * rows of pixels or of channels that are neighbours and begin at multiples of 16 bytes. */
+static bool describe_pointwise(const crk_convolution_t *convolution, crk_layout_t *kernel, crk_layout_t *images) {
+  const crk_conv_t *s = &convolution->shape;
+  const uint64_t piece = CRK_CONV_PIECE(crk_dtype_size(convolution->dtype));
+  const uint64_t pixels = s->h_in * s->w_in, pixel_stride = s->src_strides[3], channel_stride = s->src_strides[1];
+  const bool follow = s->h_in == 1 || s->src_strides[2] == s->w_in * pixel_stride;
+  const bool across = pixel_stride == 1 && channel_stride % piece == 0;
+  const bool along = channel_stride == 1 && pixel_stride % piece == 0;
+  const bool covers = s->h_out == s->h_in && s->w_out == s->w_in; /* no padding of the output */
+  if (s->h_k != 1 || s->w_k != 1 || s->stride != 1 || s->h_padding != 0 || s->w_padding != 0 || !covers || !follow ||
+      (!across && !along) || s->src_strides[0] % piece != 0 || (uintptr_t)convolution->src % 16 != 0 ||
+      pixels % piece != 0) {
+    return false;
+  }
+  *kernel = (crk_layout_t){.rank = 3,
+                           .dims = {convolution->batch, s->c_out, s->c_in},
+                           .strides = {0, s->kernel_strides[0], s->kernel_strides[1]}};
+  *images = (crk_layout_t){.rank = 3,
+                           .dims = {convolution->batch, s->c_in, pixels},
+                           .strides = {s->src_strides[0], channel_stride, pixel_stride}};
+  return true;
 }
 
 static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
@@ -119,8 +146,17 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
     shape->kernel_strides[0] = kernel_layout->strides[1];
     shape->kernel_strides[1] = kernel_layout->strides[0];
   }
-  return crk_priv_convolves_by_products(&convolution) ? crk_priv_convolve_by_products(self, &convolution)
-                                                      : launch_directly(self, &convolution);
+  const bool by_products = crk_priv_convolves_by_products(self, &convolution);
+  if (!by_products && !crk_priv_convolves_by_columns(&convolution)) {
+    return launch_directly(self, &convolution);
+  }
+  crk_layout_t weights_layout, images_layout;
+  if (describe_pointwise(&convolution, &weights_layout, &images_layout)) {
+    const crk_const_view_t whole_weights = {weights, SIZE_MAX}, whole_images = {first, SIZE_MAX};
+    return crk_matmul(self, call->dtype, &weights_layout, whole_weights, &images_layout, whole_images, call->dst);
+  }
+  return by_products ? crk_priv_convolve_by_products(self, &convolution)
+                     : crk_priv_convolve_by_columns(self, &convolution);
 }
 
 crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_const_view_t src,

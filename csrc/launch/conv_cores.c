@@ -3,11 +3,13 @@
 #include "launch/convolution.h"
 #include "launch/matmul.h"
 
-/* Fewer products of input and output channels are left to the kernel that computes each output by itself. */
-enum { LEAST_CHANNELS = 64 };
+/* The most neighbouring numbers of dst that a lane stores at once (numbers/square.h). */
+enum { STORED_TOGETHER = 8 };
 /* A part of k has at least LEAST_STEPS times CRK_CONV_PART_STEP numbers. To write, read and add up one number of a part
  * costs SUM_COST, in the unit of CRK_CONV_TILES, and the launch for it SUMS_COST: 8 bytes at 3 TB/s, and 3 us. */
 enum { LEAST_STEPS = 4, SUM_COST = 40, SUMS_COST = 94000000 };
+/* A tile of f32 takes so many times as long: an H200 reaches 60 Tflop/s, and 330 in f16. */
+enum { FLOAT_COST = 5 };
 
 typedef struct tile {
   uint32_t rows, columns, cost;
@@ -33,21 +35,28 @@ static uint64_t dst_numel(const crk_convolution_t *convolution) {
   return s->c_out * s->h_out * s->w_out * convolution->batch;
 }
 
+/* The bytes of an element, and the channels in 16 bytes. */
+static uint64_t bytes_of(const crk_convolution_t *convolution) { return crk_dtype_size(convolution->dtype); }
+static uint64_t piece_of(const crk_convolution_t *convolution) { return CRK_CONV_PIECE(bytes_of(convolution)); }
+
 /* The channels in memory: whole pieces. */
-static uint64_t padded_channels(const crk_conv_t *shape) {
-  return crk_priv_ceil_div(shape->c_in, CRK_CONV_PIECE) * CRK_CONV_PIECE;
+static uint64_t padded_channels(const crk_convolution_t *convolution) {
+  return crk_priv_ceil_div(convolution->shape.c_in, piece_of(convolution)) * piece_of(convolution);
 }
 
-bool crk_priv_convolves_by_products(const crk_convolution_t *convolution) {
+bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *convolution) {
   const crk_conv_t *s = &convolution->shape;
   const uint64_t limit = INT32_MAX;
-  if ((convolution->dtype != CRK_DTYPE_F16 && convolution->dtype != CRK_DTYPE_BF16) || s->c_in == 0 || s->h_in == 0 ||
-      s->w_in == 0 || s->c_in > limit / 2 || s->c_out > limit || s->c_in * s->c_out < LEAST_CHANNELS) {
+  const bool has_kernels = convolution->dtype == CRK_DTYPE_F16 || convolution->dtype == CRK_DTYPE_BF16 ||
+                           (convolution->dtype == CRK_DTYPE_F32 && self->context->has_float_cores);
+  if (!has_kernels || s->c_in == 0 || s->h_in == 0 || s->w_in == 0 || s->c_in > limit / 2 || s->c_out > limit ||
+      s->c_in * s->c_out < CRK_CONV_LEAST_CHANNELS) {
     return false;
   }
-  const uint64_t channels = padded_channels(s), pieces = channels / CRK_CONV_PIECE;
-  if (s->h_in > limit / 2 / channels / s->w_in || s->h_k > limit / channels / s->w_k || s->h_out > limit / s->w_out ||
-      s->h_in * s->w_in * pieces > limit / 2 / convolution->batch || s->h_k * s->w_k * pieces > limit / s->c_out) {
+  const uint64_t channels = padded_channels(convolution), pieces = channels / piece_of(convolution);
+  if (s->h_in > limit / bytes_of(convolution) / channels / s->w_in || s->h_k > limit / channels / s->w_k ||
+      s->h_out > limit / s->w_out || s->h_in * s->w_in * pieces > limit / 2 / convolution->batch ||
+      s->h_k * s->w_k * pieces > limit / s->c_out) {
     return false;
   }
   if (convolution->transposed) {
@@ -57,31 +66,6 @@ bool crk_priv_convolves_by_products(const crk_convolution_t *convolution) {
   const uint64_t height = s->h_in + 2 * s->h_padding, width = s->w_in + 2 * s->w_padding;
   return height <= limit / 2 && width <= limit / 2 &&
          crk_priv_bits_of((s->h_out - 1) * s->stride) + crk_priv_bits_of((s->w_out - 1) * s->stride) <= 31;
-}
-
-/* ---- 1 x 1 windows */
-
-/* A product of the kernel with the images as they are, (b, c_in, h * w). False if the strides allow none that is fast:
- * rows of pixels or of channels that are neighbours and begin at multiples of 16 bytes. */
-static bool describe_pointwise(const crk_convolution_t *convolution, crk_layout_t *kernel, crk_layout_t *images) {
-  const crk_conv_t *s = &convolution->shape;
-  const uint64_t pixels = s->h_in * s->w_in, pixel_stride = s->src_strides[3], channel_stride = s->src_strides[1];
-  const bool follow = s->h_in == 1 || s->src_strides[2] == s->w_in * pixel_stride;
-  const bool across = pixel_stride == 1 && channel_stride % CRK_CONV_PIECE == 0;
-  const bool along = channel_stride == 1 && pixel_stride % CRK_CONV_PIECE == 0;
-  const bool covers = s->h_out == s->h_in && s->w_out == s->w_in; /* no padding of the output */
-  if (s->h_k != 1 || s->w_k != 1 || s->stride != 1 || s->h_padding != 0 || s->w_padding != 0 || !covers || !follow ||
-      (!across && !along) || s->src_strides[0] % CRK_CONV_PIECE != 0 || (uintptr_t)convolution->src % 16 != 0 ||
-      pixels % CRK_CONV_PIECE != 0) {
-    return false;
-  }
-  *kernel = (crk_layout_t){.rank = 3,
-                           .dims = {convolution->batch, s->c_out, s->c_in},
-                           .strides = {0, s->kernel_strides[0], s->kernel_strides[1]}};
-  *images = (crk_layout_t){.rank = 3,
-                           .dims = {convolution->batch, s->c_in, pixels},
-                           .strides = {s->src_strides[0], channel_stride, pixel_stride}};
-  return true;
 }
 
 /* ---- operands with channels last */
@@ -96,18 +80,19 @@ typedef struct pixels {
 } pixels_t;
 
 /* `packed`: pixels must follow each other without gaps. `ordered`: they lie in the order of the product. */
-static void describe_pixels(pixels_t *p, const crk_conv_t *shape, const uint64_t strides[4], bool packed,
+static void describe_pixels(pixels_t *p, const crk_convolution_t *convolution, const uint64_t strides[4], bool packed,
                             bool ordered) {
-  const uint64_t channels = padded_channels(shape), row = p->width * channels;
-  const uint64_t piece = CRK_CONV_PIECE, most = INT32_MAX; /* bytes from the first pixel to the last */
-  bool in_place = ordered && channels == shape->c_in && strides[1] == 1 && (uintptr_t)p->src % 16 == 0;
+  const uint64_t channels = padded_channels(convolution), row = p->width * channels;
+  const uint64_t piece = piece_of(convolution), bytes = bytes_of(convolution);
+  const uint64_t most = INT32_MAX / bytes; /* elements from the first pixel to the last */
+  bool in_place = ordered && channels == convolution->shape.c_in && strides[1] == 1 && (uintptr_t)p->src % 16 == 0;
   in_place = in_place && (p->n == 1 || strides[0] % piece == 0);
   in_place = in_place && (p->height == 1 || strides[2] % piece == 0) && (p->width == 1 || strides[3] % piece == 0);
   if (packed) {
     in_place = in_place && (p->height == 1 || strides[2] == row) && (p->width == 1 || strides[3] == channels);
   } else {
-    in_place = in_place && strides[2] <= most / 2 / p->height && strides[3] <= most / 2 / p->width &&
-               (p->height - 1) * strides[2] + (p->width - 1) * strides[3] + channels <= most / 2;
+    in_place = in_place && strides[2] <= most / p->height && strides[3] <= most / p->width &&
+               (p->height - 1) * strides[2] + (p->width - 1) * strides[3] + channels <= most;
   }
   if (in_place) {
     for (uint32_t i = 0; i < 4; i++) {
@@ -122,7 +107,7 @@ static void describe_pixels(pixels_t *p, const crk_conv_t *shape, const uint64_t
     copy->src_strides[i] = strides[i];
   }
   copy->pixels = (uint32_t)pixels;
-  copy->channels = (uint32_t)shape->c_in;
+  copy->channels = (uint32_t)convolution->shape.c_in;
   copy->threads = (uint32_t)(p->n * chunks * chunk * pieces);
   copy->log2_near = pieces % 2 == 0;
   copy->blocks = (uint32_t)crk_priv_ceil_div(copy->threads, CRK_WINDOW_THREADS);
@@ -130,7 +115,7 @@ static void describe_pixels(pixels_t *p, const crk_conv_t *shape, const uint64_t
   crk_priv_divisor_init(&copy->groups, pieces >> copy->log2_near, false);
   crk_priv_divisor_init(&copy->chunks, chunks, false);
   crk_priv_divisor_init(&copy->width, p->width, false);
-  p->copy_bytes = p->n * pixels * channels * 2;
+  p->copy_bytes = p->n * pixels * channels * bytes;
   const uint64_t packed_strides[] = {p->height * row, 1, row, channels};
   for (uint32_t i = 0; i < 4; i++) {
     p->strides[i] = packed_strides[i];
@@ -139,10 +124,12 @@ static void describe_pixels(pixels_t *p, const crk_conv_t *shape, const uint64_t
 
 /* Copies what the product cannot read in place to `scratch`. `images` and `kernel` then begin there. `phases` is NULL
  * unless the convolution is transposed. */
-static crk_status_t copy_pixels(crk_device_t self, pixels_t *images, pixels_t *kernel, const crk_conv_phases_t *phases,
-                                char *scratch) {
+static crk_status_t copy_pixels(crk_device_t self, const crk_convolution_t *convolution, pixels_t *images,
+                                pixels_t *kernel, const crk_conv_phases_t *phases, char *scratch) {
+  const bool is_float = convolution->dtype == CRK_DTYPE_F32;
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_PIXELS, CRK_MODULE_CONV_CORES, &function, "conv_b16_pixels"));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_PIXELS + is_float, CRK_MODULE_CONV_CORES, &function, "conv_b%d_pixels",
+                         is_float ? 32 : 16));
   crk_pixels_launch_t call = {.images = images->copy, .weights = kernel->copy, .by_phases = phases != NULL};
   if (phases != NULL) {
     call.down = phases->down;
@@ -169,6 +156,7 @@ typedef struct plan {
  * Parts of k fill the device where tiles are few, but they must be added up. */
 static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution, const work_t *work) {
   const crk_conv_t *s = &convolution->shape;
+  const uint64_t factor = convolution->dtype == CRK_DTYPE_F32 ? FLOAT_COST : 1;
   const uint64_t positions = work->height * work->width, numel = dst_numel(convolution);
   const uint64_t steps = crk_priv_ceil_div(work->k, CRK_CONV_PART_STEP);
   plan_t best = {0};
@@ -182,7 +170,7 @@ static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution,
       const uint64_t rounds = crk_priv_ceil_div(count * parts, crk_priv_units(self));
       const uint64_t each = crk_priv_ceil_div(steps, parts) * CRK_CONV_PART_STEP;
       const double sums = parts == 1 ? 0.0 : (double)numel * (double)parts * SUM_COST + SUMS_COST;
-      const double cost = (double)(rounds * tile->rows * tile->columns) * (double)(each * tile->cost) + sums;
+      const double cost = (double)(rounds * tile->rows * tile->columns) * (double)(each * tile->cost * factor) + sums;
       if (least == 0 || cost < least) {
         least = cost;
         best = (plan_t){i, count, parts};
@@ -195,12 +183,12 @@ static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution,
 /* Describes the work, and the call but for its product. */
 static work_t describe_windows(crk_conv_phases_t *call, const crk_convolution_t *convolution, const pixels_t *images) {
   const crk_conv_t *s = &convolution->shape;
-  const uint64_t channels = padded_channels(s);
+  const uint64_t channels = padded_channels(convolution), bytes = bytes_of(convolution);
   crk_windows_t *windows = &call->most.windows;
   *windows = (crk_windows_t){.height = (uint32_t)s->h_in,
                              .width = (uint32_t)s->w_in,
-                             .row_bytes = (uint32_t)images->strides[2] * 2,
-                             .pixel_bytes = (uint32_t)images->strides[3] * 2};
+                             .row_bytes = (uint32_t)(images->strides[2] * bytes),
+                             .pixel_bytes = (uint32_t)(images->strides[3] * bytes)};
   crk_priv_divisor_init(&windows->channels, channels, false);
   work_t work;
   if (convolution->transposed) {
@@ -237,7 +225,7 @@ static void describe_product(crk_matmul_t *product, const crk_convolution_t *con
   product->first_block = 0;
   product->row_stride = positions;
   product->column_stride = 1;
-  product->by_vectors = positions % CRK_CONV_PIECE == 0 && (uintptr_t)convolution->dst.ptr % 16 == 0;
+  product->by_vectors = positions % STORED_TOGETHER == 0 && (uintptr_t)convolution->dst.ptr % 16 == 0;
 }
 
 /* Launches the product. `sums` is scratch memory for the parts of k, if there are several. */
@@ -274,17 +262,11 @@ static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *c
 
 crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolution_t *convolution) {
   const crk_conv_t *s = &convolution->shape;
-  crk_layout_t kernel_layout, image_layout;
-  if (describe_pointwise(convolution, &kernel_layout, &image_layout)) {
-    const crk_const_view_t whole_kernel = {convolution->kernel, SIZE_MAX}, whole_images = {convolution->src, SIZE_MAX};
-    return crk_matmul(self, convolution->dtype, &kernel_layout, whole_kernel, &image_layout, whole_images,
-                      convolution->dst);
-  }
   pixels_t images = {.src = convolution->src, .n = convolution->batch, .height = s->h_in, .width = s->w_in};
   pixels_t kernel = {.src = convolution->kernel, .n = s->c_out, .height = s->h_k, .width = s->w_k};
   const bool transposed = convolution->transposed;
-  describe_pixels(&images, s, s->src_strides, false, true);
-  describe_pixels(&kernel, s, s->kernel_strides, true, !transposed);
+  describe_pixels(&images, convolution, s->src_strides, false, true);
+  describe_pixels(&kernel, convolution, s->kernel_strides, true, !transposed);
   crk_conv_phases_t call;
   const work_t work = describe_windows(&call, convolution, &images);
   crk_matmul_t *product = &call.most.product;
@@ -303,7 +285,8 @@ crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolut
     CRK_TRY(crk_alloc(self, copied + summed, &given));
     scratch = given;
   }
-  crk_status_t status = copied == 0 ? CRK_OK : copy_pixels(self, &images, &kernel, transposed ? &call : NULL, scratch);
+  crk_status_t status =
+      copied == 0 ? CRK_OK : copy_pixels(self, convolution, &images, &kernel, transposed ? &call : NULL, scratch);
   if (status == CRK_OK) {
     status = launch_product(self, convolution, &call, &plan, &images, &kernel, scratch + copied);
   }

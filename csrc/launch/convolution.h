@@ -1,4 +1,4 @@
-/* convolution.h: shared by the launchers of convolutions, conv.c, conv_cores.c and conv_phases.c. */
+/* convolution.h: shared by the launchers of convolutions, conv.c, conv_columns.c, conv_cores.c and conv_phases.c. */
 #ifndef CRK_LAUNCH_CONVOLUTION_H
 #define CRK_LAUNCH_CONVOLUTION_H
 
@@ -16,12 +16,30 @@ typedef struct crk_convolution {
   crk_view_t dst;
 } crk_convolution_t;
 
-/* Whether crk_priv_convolve_by_products takes the convolution. It takes f16 and bf16, unless channels are so few that a
- * product would waste most of its work, or a size does not fit the kernels' 32-bit numbers. */
-bool crk_priv_convolves_by_products(const crk_convolution_t *convolution);
+/* Fewer products of input and output channels are left to the kernel that computes each output by itself: a matrix
+ * product would waste most of its work. */
+enum { CRK_CONV_LEAST_CHANNELS = 64 };
+
+/* Whether crk_priv_convolve_by_products takes the convolution. It takes f16 and bf16, and f32 where the device has
+ * matrix cores for it, unless channels are few or a size does not fit the kernels' 32-bit numbers. */
+bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *convolution);
 
 /* Launches the convolution as a matrix product, or one per phase. Fails as crk_conv2d does. */
 crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolution_t *convolution);
+
+/* Whether crk_priv_convolve_by_columns takes the convolution. It takes f32 and f64, unless channels are few or the
+ * convolution is transposed. */
+bool crk_priv_convolves_by_columns(const crk_convolution_t *convolution);
+
+/* Writes the windows of `batch` images as the rows of matrices (b, h_out, w_out, c, h_k, w_k). `s` has the sizes,
+ * strides and paddings; this call sets the rest. `h_padding` may wrap below 0: the windows then begin further down.
+ * Fails as crk_im2col does. */
+crk_status_t crk_priv_im2col(crk_device_t self, crk_im2col_t *s, uint64_t batch, uint64_t h_k, uint64_t w_k,
+                             uint32_t bytes, const void *src, void *dst);
+
+/* Writes the windows as the rows of matrices in scratch memory, and multiplies the kernel by them, a bounded part of
+ * the windows at a time. Fails as crk_conv2d does. */
+crk_status_t crk_priv_convolve_by_columns(crk_device_t self, const crk_convolution_t *convolution);
 
 /* Whether the sizes of a transposed convolution fit the 32-bit numbers of its phases, and each phase has outputs. */
 bool crk_priv_phases_fit(const crk_conv_t *shape);

@@ -1,5 +1,5 @@
 /* Launchers of im2col and col2im1d (kernels/conv/im2col.h). */
-#include "launch/sliding.h"
+#include "launch/convolution.h"
 
 /* The limit on the matrix elements of a tile is set so that each unit of the device gets TILES_PER_UNIT tiles. It is
  * never below LEAST_TILE_ELEMENTS. */
@@ -154,6 +154,22 @@ static crk_status_t launch_im2col_elements(crk_device_t self, crk_im2col_t *s, u
   return crk_priv_launch_threads(self, function, s->numel, args, 3);
 }
 
+crk_status_t crk_priv_im2col(crk_device_t self, crk_im2col_t *s, uint64_t batch, uint64_t h_k, uint64_t w_k,
+                             uint32_t bytes, const void *src, void *dst) {
+  const uint64_t window = h_k * w_k;
+  s->numel = batch * s->h_out * s->w_out * s->c * window;
+  s->window = window <= CRK_IM2COL_RUN ? (uint32_t)window : 0;
+  const uint64_t spans[2] = {(h_k - 1) * s->dilation + 1, (w_k - 1) * s->dilation + 1};
+  tile_t tile;
+  const uint64_t share = s->numel / TILES_PER_UNIT / crk_priv_units(self);
+  const uint64_t enough = share < LEAST_TILE_ELEMENTS ? LEAST_TILE_ELEMENTS : share;
+  const uint64_t most = bytes == 4 ? crk_priv_least(enough, MOST_TILE_WORDS) : enough;
+  if (s->window != 0 && plan_im2col_tile(&tile, s, spans, bytes, most)) {
+    return launch_im2col_tiles(self, s, &tile, batch, h_k, w_k, bytes, src, dst);
+  }
+  return launch_im2col_elements(self, s, h_k, w_k, bytes, src, dst);
+}
+
 static crk_status_t im2col(crk_device_t self, const im2col_call_t *call) {
   const char *where = call->where;
   CRK_TRY(crk_priv_check_dtype(where, "dtype", call->dtype));
@@ -190,9 +206,7 @@ static crk_status_t im2col(crk_device_t self, const im2col_call_t *call) {
   CRK_TRY(crk_priv_check_source(where, &src, &extent, call->dst.ptr, &first));
   CRK_TRY(crk_priv_check_dst_apart(where, call->dst, numel, &src, &extent, first));
 
-  const size_t window = call->h_k * call->w_k;
   crk_im2col_t s = {
-      .numel = numel,
       .h_in = flat ? 1 : layout->dims[2],
       .w_in = layout->dims[last],
       .h_out = h_out,
@@ -202,18 +216,9 @@ static crk_status_t im2col(crk_device_t self, const im2col_call_t *call) {
       .h_padding = flat ? 0 : call->padding,
       .w_padding = call->padding,
       .dilation = call->dilation,
-      .window = window <= CRK_IM2COL_RUN ? (uint32_t)window : 0,
   };
   crk_priv_image_strides(layout, s.src_strides);
-  const uint64_t spans[2] = {(call->h_k - 1) * call->dilation + 1, (call->w_k - 1) * call->dilation + 1};
-  tile_t tile;
-  const uint64_t share = numel / TILES_PER_UNIT / crk_priv_units(self);
-  const uint64_t enough = share < LEAST_TILE_ELEMENTS ? LEAST_TILE_ELEMENTS : share;
-  const uint64_t most = bytes == 4 ? crk_priv_least(enough, MOST_TILE_WORDS) : enough;
-  if (s.window != 0 && plan_im2col_tile(&tile, &s, spans, bytes, most)) {
-    return launch_im2col_tiles(self, &s, &tile, batch, call->h_k, call->w_k, bytes, first, call->dst.ptr);
-  }
-  return launch_im2col_elements(self, &s, call->h_k, call->w_k, bytes, first, call->dst.ptr);
+  return crk_priv_im2col(self, &s, batch, call->h_k, call->w_k, bytes, first, call->dst.ptr);
 }
 
 crk_status_t crk_im2col1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,

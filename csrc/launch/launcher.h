@@ -65,7 +65,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(CONV, CRK_DTYPE_COUNT)                                     \
   XX(CONV_TRANSPOSE, CRK_DTYPE_COUNT)                           \
   XX(CONV_CORES, 2 * 3 * CRK_DTYPE_COUNT)                       \
-  XX(CONV_PIXELS, 1)                                            \
+  XX(CONV_PIXELS, 2)                                            \
   XX(IM2COL, CRK_WIDTHS)                                        \
   XX(IM2COL_TILE, CRK_WIDTHS)                                   \
   XX(COL2IM1D, CRK_DTYPE_COUNT)                                 \

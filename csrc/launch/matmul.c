@@ -393,24 +393,12 @@ static bool is_blas_faster(crk_device_t self, const problem_t *problem, launch_v
          (vec == launch_matmul_columns || call->batch.numel > 1 || !is_short);
 }
 
-/* Whether a GPU multiplies TF32 much more than three times as fast as f32: by its data sheet, the largest GPU of each
- * generation. Measured on one of compute capability 9.0. */
-static bool has_fast_tf32(crk_device_t self) {
-  static const char *const architectures[] = {"sm_80", "sm_90", "sm_100"};
-  for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
-    if (strcmp(self->context->info.architecture, architectures[i]) == 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
 /* Whether the kernels for f32 are faster than cuBLAS, which does not use matrix cores unless TF32 is allowed. They are
  * where both operands are copied along k, 16 bytes at once, and large tiles keep three quarters of the units busy. On
  * an H200 they then take 0.77 to 0.88 of cuBLAS's time. */
 static bool is_float_tile_faster(crk_device_t self, problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
-  if (self->driver->backend != CRK_BACKEND_CUDA || problem->dtype != CRK_DTYPE_F32 || !has_fast_tf32(self) ||
+  if (self->driver->backend != CRK_BACKEND_CUDA || problem->dtype != CRK_DTYPE_F32 || !self->context->has_float_cores ||
       crk_matmul_is_tf32_allowed() || choose_matmul_tile(self, problem) != LARGE) {
     return false;
   }

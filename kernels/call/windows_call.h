@@ -3,7 +3,7 @@
  *
  * A convolution is the product dst[m][n] = weights[m][k] * windows[k][n] for each image of the batch. m counts output
  * channels, n the positions of the window, k the numbers in a window: rows of the window, then columns, then channels.
- * Images and weights are therefore needed with channels last, in whole pieces of CRK_CONV_PIECE channels.
+ * Images and weights are therefore needed with channels last, in whole pieces of CRK_CONV_PIECE channels: 16 bytes.
  *
  * A transposed convolution is such a product for each phase of dst (crk_phases_t). */
 #ifndef CRK_WINDOWS_CALL_H
@@ -14,20 +14,21 @@
 #include "call/matmul_call.h"
 
 /* XX(rows, columns, threads on NVIDIA GPUs, threads elsewhere, cost): tiles of dst, channels x positions, the largest
- * first. A smaller tile reads its operands more often. `cost` is the time that an H200's multiprocessor takes for
+ * first. f32 has up to twice the threads on NVIDIA GPUs (conv_cores.hip). A smaller tile reads its operands more often. `cost` is the time that an H200's multiprocessor takes for
  * 2^-16 of a number of dst and one number along k: 20 are 0.64 ps. */
 #define CRK_CONV_TILES(XX)   \
   XX(128, 128, 128, 256, 20) \
   XX(128, 64, 128, 128, 23)  \
   XX(64, 64, 128, 128, 29)
 
-/* Numbers along k per step, on NVIDIA GPUs; others take CRK_MATMUL_DEPTH. With 64, four blocks of the smallest tile fit
+/* Bytes along k per step, on NVIDIA GPUs; others take CRK_MATMUL_DEPTH. With 128, four blocks of the smallest tile fit
  * on a multiprocessor. */
-#define CRK_CONV_CUDA_DEPTH                64
-#define CRK_CONV_CUDA_BYTES(rows, columns) (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_CONV_CUDA_DEPTH * 2)
+#define CRK_CONV_CUDA_STEP                 128
+#define CRK_CONV_CUDA_BYTES(rows, columns) (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_CONV_CUDA_STEP)
+
+#define CRK_CONV_PIECE(element_bytes) (16 / (element_bytes)) /* channels in 16 bytes */
 
 enum {
-  CRK_CONV_PIECE = 8, /* channels in 16 bytes */
   CRK_CONV_PART_STEP = 64, /* a part of k is a multiple of this, and so a whole number of every tile's steps */
   CRK_CONV_CHUNK = 64 /* pixels whose channels are copied at about the same time */
 };

@@ -1,4 +1,4 @@
-/* Convolutions of f16 and bf16 as matrix products, without a matrix of windows in memory. The engine is that of
+/* Convolutions of f16, bf16 and f32 as matrix products, without a matrix of windows in memory. The engine is that of
  * matmul/matmul_cores.h. Its right operand is made of the windows (conv/window_copy.h). A transposed convolution has
  * one such product for each phase (conv/phases.h). For conv_cores.hip. Main function: conv_cores. */
 #ifndef CRK_CONV_CORES_H
@@ -16,11 +16,14 @@ template <class T, int Rows, int Columns, int Threads>
 struct conv_shape : product_shape<T, Rows, Columns, Threads> {
   using base = product_shape<T, Rows, Columns, Threads>;
   static constexpr bool is_plain = same<typename base::core, plain_core<T>>;
-  static constexpr int depth = base::is_direct ? CRK_CONV_CUDA_DEPTH : is_plain ? 16 : base::depth;
+  static constexpr int depth = base::is_direct ? CRK_CONV_CUDA_STEP / static_cast<int>(sizeof(T))
+                               : is_plain      ? 16
+                                               : base::depth;
 };
 
-template <class S, class T>
-CRK_FN void conv_cores_tile(const crk_conv_cores_t &call, const T *weights, const T *images, T *dst, uint32_t *room) {
+/* Returns whether the tile must be computed again (must_repeat). */
+template <class S, bool Infinite, class T>
+CRK_FN bool try_conv_tile(const crk_conv_cores_t &call, const T *weights, const T *images, T *dst, uint32_t *room) {
   using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
   using right_copy = window_copy<T, S::Columns, S::depth, S::Threads>;
   const crk_matmul_t &product = call.product;
@@ -28,10 +31,14 @@ CRK_FN void conv_cores_tile(const crk_conv_cores_t &call, const T *weights, cons
   left_copy left(weights + place.lhs, product.lhs, place.rows);
   right_copy right(images + place.rhs, call.windows, static_cast<uint32_t>(place.column),
                    static_cast<uint32_t>(place.first));
-  product_team<S, left_copy, right_copy> team;
+  product_team<S, left_copy, right_copy, Infinite> team;
   add_products<S>(team, left, right, room, place.k);
+  if (must_repeat<T, Infinite>(team)) {
+    return true;
+  }
   const crk_matmul_t &last = reread(call).product; /* nothing of this waits in registers */
   store_product(last, matmul_place(last, S::Rows, S::Columns), team, dst);
+  return false;
 }
 
 /* Which phase of a transposed convolution a block computes. */
@@ -76,8 +83,8 @@ CRK_FN void store_phase(const crk_conv_phases_t &call, const phase_place &at, co
   });
 }
 
-template <class S, class T>
-CRK_FN void conv_cores_tile(const crk_conv_phases_t &call, const T *weights, const T *images, T *dst, uint32_t *room) {
+template <class S, bool Infinite, class T>
+CRK_FN bool try_conv_tile(const crk_conv_phases_t &call, const T *weights, const T *images, T *dst, uint32_t *room) {
   using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
   using right_copy = window_copy<T, S::Columns, S::depth, S::Threads>;
   const crk_matmul_t &product = call.most.product;
@@ -93,14 +100,27 @@ CRK_FN void conv_cores_tile(const crk_conv_phases_t &call, const T *weights, con
   left_copy left(weights + (place.lhs + before * channels), product.lhs, place.rows);
   right_copy right(images + place.rhs, windows, static_cast<uint32_t>(place.column), static_cast<uint32_t>(place.first),
                    columns, at.down.padding, at.across.padding);
-  product_team<S, left_copy, right_copy> team;
+  product_team<S, left_copy, right_copy, Infinite> team;
   add_products<S>(team, left, right, room, k < place.first ? 0 : (k < end ? k : end) - place.first);
-
+  if (must_repeat<T, Infinite>(team)) {
+    return true;
+  }
   const crk_conv_phases_t &last = reread(call); /* nothing of this waits in registers */
   block = last.first_block + settled(block_index().x);
   const phase_place last_at(last, block);
   const matmul_place last_place(last.most.product, S::Rows, S::Columns, block);
   store_phase(last, last_at, last_place, team, dst);
+  return false;
+}
+
+template <class S, class Call, class T>
+CRK_FN void conv_cores_tile(const Call &call, const T *weights, const T *images, T *dst, uint32_t *room) {
+  const bool again = try_conv_tile<S, false>(call, weights, images, dst, room);
+  if constexpr (loses_infinity<T>) {
+    if (again) {
+      try_conv_tile<S, true>(call, weights, images, dst, room);
+    }
+  }
 }
 
 /* dst = weights * windows in tiles of Rows x Columns, one per block. Call is crk_conv_cores_t or crk_conv_phases_t. */

@@ -9,10 +9,9 @@
 namespace crk {
 
 /* Thread `index` of a copy. place_of(y, x, pixel) is the place of a pixel among those of its image. */
-template <class F>
-CRK_FN void copy_piece(const crk_pixels_t &copy, uint32_t index, const uint16_t *src, uint16_t *dst,
-                       const F &place_of) {
-  constexpr uint32_t piece = CRK_CONV_PIECE;
+template <class T, class F>
+CRK_FN void copy_piece(const crk_pixels_t &copy, uint32_t index, const T *src, T *dst, const F &place_of) {
+  constexpr uint32_t piece = CRK_CONV_PIECE(sizeof(T));
   uint32_t rest = index >> copy.log2_near;
   const uint32_t in_chunk = take_coordinate(rest, copy.chunk), group = take_coordinate(rest, copy.groups);
   const uint32_t pixel = take_coordinate(rest, copy.chunks) * static_cast<uint32_t>(copy.chunk.size) + in_chunk;
@@ -25,19 +24,21 @@ CRK_FN void copy_piece(const crk_pixels_t &copy, uint32_t index, const uint16_t 
   const uint32_t parts = static_cast<uint32_t>(copy.groups.size) << copy.log2_near;
   const uint64_t stride = copy.src_strides[1];
   src += rest * copy.src_strides[0] + channel * stride + y * copy.src_strides[2] + x * copy.src_strides[3];
-  pack<uint16_t, piece> some;
+  pack<T, piece> some;
   CRK_UNROLL
   for (uint32_t i = 0; i < piece; i++) {
     const bool exists = channel + i < copy.channels;
-    const uint16_t value = src[exists ? i * stride : 0];
+    const T value = src[exists ? i * stride : 0];
     some.v[i] = exists ? value : 0;
   }
   const uint32_t place = place_of(y, x, pixel);
   store_pack(dst + ((static_cast<uint64_t>(rest) * copy.pixels + place) * parts + part) * piece, some);
 }
 
-CRK_FN void copy_pixels(const crk_pixels_launch_t &launch, const uint16_t *images, uint16_t *images_dst,
-                        const uint16_t *weights, uint16_t *weights_dst) {
+/* T is an unsigned number of the elements' size. */
+template <class T>
+CRK_FN void copy_pixels(const crk_pixels_launch_t &launch, const T *images, T *images_dst, const T *weights,
+                        T *weights_dst) {
   uint32_t block = static_cast<uint32_t>(launch.first_block) + block_index().x;
   const bool is_weight = block >= launch.images.blocks;
   const crk_pixels_t &copy = is_weight ? launch.weights : launch.images;

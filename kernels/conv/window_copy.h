@@ -15,10 +15,10 @@ namespace crk {
 /* Which pieces of the windows a thread copies. */
 template <class T, int Rows, int Depth, int Threads>
 struct window_steps {
-  using tile = typename square_core<T>::template tile<Rows, Depth, false>;
+  using tile = typename near_core<T>::template tile<Rows, Depth, false>;
   using P = tile_pieces<T, tile, Rows, Depth, Threads>;
   static constexpr int loads = P::loads, places = (P::loads + P::passes - 1) / P::passes;
-  static_assert(P::together == 1 && P::piece == CRK_CONV_PIECE, "a piece has channels of one pixel");
+  static_assert(P::together == 1 && P::piece == CRK_CONV_PIECE(sizeof(T)), "a piece has channels of one pixel");
 
   /* A piece's place in the window: the first byte of its channels, and the pixel, counted from the corner of a window
    * that begins at the first pixel of the image. Counting up is like adding numbers of three digits. */
@@ -194,7 +194,7 @@ struct direct_windows : window_steps<T, Rows, Depth, Threads> {
 };
 
 template <class T, int Rows, int Depth, int Threads>
-using window_copy = choose<square_core<T>::template tile<Rows, Depth, false>::copies_pieces,
+using window_copy = choose<near_core<T>::template tile<Rows, Depth, false>::copies_pieces,
                            direct_windows<T, Rows, Depth, Threads>, held_windows<T, Rows, Depth, Threads>>;
 
 }  // namespace crk

@@ -329,16 +329,10 @@ CRK_FN void store_product(const crk_matmul_t &call, const matmul_place &place, c
   }
 }
 
-/* Returns whether a sum is NaN although a number may be right (near_core). Then nothing is stored. */
-template <class S, bool Across, bool Infinite, class T>
-CRK_FN bool try_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
-  using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
-  using right_copy = operand_copy<T, S::Columns, S::depth, S::Threads, Across>;
-  const matmul_place place(call, S::Rows, S::Columns);
-  left_copy left(lhs + place.lhs, call.lhs, place.rows);
-  right_copy right(rhs + place.rhs, call.rhs, place.columns);
-  product_team<S, left_copy, right_copy, Infinite> team;
-  add_products<S>(team, left, right, room, place.k);
+/* Whether a sum of the tile is NaN although a number may be right (near_core): then the tile is computed again. All
+ * threads of the block must call it. */
+template <class T, bool Infinite, class Team>
+CRK_FN bool must_repeat(const Team &team) {
   if constexpr (loses_infinity<T> && !Infinite) {
     CRK_SHARED(uint32_t, nan_found, 1);
     if (thread_index().x == 0) {
@@ -349,9 +343,23 @@ CRK_FN bool try_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *ds
       nan_found[0] = 1;
     }
     barrier();
-    if (nan_found[0] != 0) {
-      return true;
-    }
+    return nan_found[0] != 0;
+  }
+  return false;
+}
+
+/* Returns whether the tile must be computed again. Then nothing is stored. */
+template <class S, bool Across, bool Infinite, class T>
+CRK_FN bool try_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
+  using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
+  using right_copy = operand_copy<T, S::Columns, S::depth, S::Threads, Across>;
+  const matmul_place place(call, S::Rows, S::Columns);
+  left_copy left(lhs + place.lhs, call.lhs, place.rows);
+  right_copy right(rhs + place.rhs, call.rhs, place.columns);
+  product_team<S, left_copy, right_copy, Infinite> team;
+  add_products<S>(team, left, right, room, place.k);
+  if (must_repeat<T, Infinite>(team)) {
+    return true;
   }
   /* Nothing of this waits in registers. */
   const crk_matmul_t &last = reread(call);

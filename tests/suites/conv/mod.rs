@@ -10,7 +10,7 @@ mod images;
 mod products;
 
 use crate::support::cases::{Rng, Shape, random_layout};
-use crate::support::number::{BF16, F16, TYPES, Type};
+use crate::support::number::{BF16, F16, F32, F64, TYPES, Type};
 use crate::support::property::{Operand, Outcome, check, value};
 use crate::support::reference::Expected;
 use crate::support::windows::Slide;
@@ -142,7 +142,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 add("col2im1d", Box::new(move |target, name| convolutions::col2im1d(target, name, door, t)));
             }
         }
-        for t in [F16, BF16] {
+        for t in [F16, BF16, F32, F64] {
             for (op, flat, transposed) in CONVOLUTIONS {
                 let name = format!("products/{op}_{}", t.name);
                 add(name, Box::new(move |target, name| products::convolution(target, name, t, flat, transposed)));
