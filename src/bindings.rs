@@ -1,4 +1,4 @@
-// include/ fnv1a bf3a71e596e0080ed503191aa1a0ff09
+// include/ fnv1a 142dc79365c0f88df38b89c8a1ce8520
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2012,24 +2012,30 @@ unsafe extern "C" {
  (b, c_in, l), a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
 
  f16 and bf16 are matrix products if c_in \* c_out is at least 64 and sizes fit the kernels: an image, its copy (below)
- and the positions of dst have fewer than 2^30 numbers. Sums are in f32, in an order that is the same in each call,
- and are rounded once. Before the rounding the error of a sum is at most k \* (c_in rounded up to a multiple of 8) \*
- 2^-23 times the sum of the products' magnitudes. NaN and infinities propagate. Zeros outside of the image are
+ and the positions of dst have fewer than 2^30 numbers (an image of f32 2^29). So is f32 on CDNA, on NVIDIA GPUs of
+ compute capability 8.0, 9.0 and 10.0, and on the CPU device. Sums are in f32, in an order that is the same in each
+ call, and are rounded once. Before the rounding the error of a sum is at most k \* (c_in rounded up to a multiple of
+ 8) \* 2^-23 times the sum of the products' magnitudes. NaN and infinities propagate. Zeros outside of the image are
  multiplied too: an infinite weight gives NaN there. crk_matmul says when a tiny number may count as 0.
+
+ Other convolutions of f32 and f64 with as many channels are products too: of the windows, which are written to
+ scratch memory as crk_im2col1d writes them, by crk_matmul, whose error they have. This takes two launches for each
+ 256 MiB of windows (or for a row of windows of an image, if that is larger). Where an image has more windows, each
+ part is a row or several of one image, and takes a third launch. A kernel that is not contiguous takes one more.
 
  All else is computed output by output. The sum runs over k, and for each k over c. Products are fused into the sum;
  f16, bf16 and f8e4m3 are added up in f32 and rounded once; integers wrap. Nothing is added outside of the image. So
- the result equals that of the kernel by name bit for bit. For a large convolution in f32 or f64, crk_im2col1d and
- crk_matmul are faster.
+ the result equals that of the kernel by name bit for bit.
 
- The products read operands with channels last. Channels then have stride 1 and a multiple of 8 elements; the operand
- and its other strides are aligned to 16 bytes; the kernel has no gaps within an output channel. Any other operand is
- copied first, in one more launch, to scratch memory from crk_alloc, which is freed before the return. The copy has
- the size of the operand, with channels rounded up to a multiple of 8. Where outputs are few, k is cut into parts.
- This takes one more launch and up to 256 KiB of scratch memory for every four SIMD units.
+ The products without windows in memory read operands with channels last, in pieces of 16 bytes: 8 channels, or 4 of
+ f32. Channels then have stride 1 and are whole pieces; the operand and its other strides are aligned to 16 bytes; the
+ kernel has no gaps within an output channel. Any other operand is copied first, in one more launch, to scratch memory
+ from crk_alloc, which is freed before the return. The copy has the size of the operand, with channels rounded up to
+ whole pieces. Where outputs are few, k is cut into parts. This takes one more launch and up to 256 KiB of scratch
+ memory for every four SIMD units.
 
  Windows of one element, with stride 1 and no padding, are a product of crk_matmul. It reads images as they lie, if
- pixels or channels are neighbours, pixels are a multiple of 8, and lines are aligned to 16 bytes.
+ pixels or channels are neighbours, pixels are whole pieces, and lines are aligned to 16 bytes.
 
  Before a capture, reserve the scratch memory (crk_memory_reserve) or run the call once. Products fail also with
  CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory).*/
@@ -2068,8 +2074,8 @@ unsafe extern "C" {
  dst. The sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k) and dst
  (b, c_out, crk_conv_transpose_size(l, k, ...)).
 
- f16 and bf16 are matrix products under the conditions of crk_conv1d, if dst also has at least `stride` positions, or
- one position and no padding. Each phase, which is every stride-th position, is a product with the taps that reach it,
+ f16, bf16 and f32 are matrix products under the conditions of crk_conv1d, if dst also has at least `stride`
+ positions, or one position and no padding. f32 is computed output by output on devices without those kernels. Each phase, which is every stride-th position, is a product with the taps that reach it,
  all in one launch. So no zeros between the elements of src are multiplied. Zeros outside of src are, with the taps of
  the phase: an infinite weight gives NaN there. The bound, the copies and the parts of k are those of crk_conv1d, but
  the kernel is always copied. All else is computed output by output, as in crk_conv1d.*/

@@ -739,7 +739,13 @@ fn convolutions() {
     over_the_double("convolutions", || {
         check(&[
             ("few channels", |on| convolve(on, F16, [1, 3, 16, 16], 20, 3, false), &["conv_f16_direct"]),
-            ("f32", |on| convolve(on, F32, [1, 64, 8, 8], 64, 3, false), &["conv_f32_direct"]),
+            ("few channels in f32", |on| convolve(on, F32, [1, 3, 16, 16], 20, 3, false), &["conv_f32_direct"]),
+            (
+                "f32",
+                |on| convolve(on, F32, [1, 64, 8, 8], 64, 3, false),
+                &["im2col_b32_tile", "matmul_f32_32x32_tiles", "matmul_f32_parts"],
+            ),
+            ("1 x 1 in f32", |on| convolve(on, F32, [2, 64, 8, 8], 64, 1, false), &["matmul_f32_32x32_tiles"]),
             (
                 "large",
                 |on| convolve(on, F16, [1, 16, 64, 64], 128, 3, false),
@@ -778,6 +784,26 @@ fn convolutions() {
                 "transposed, fewer outputs than the stride",
                 |on| convolve_transposed(on, 16, 2, 1, 1),
                 &["conv_transpose_f16_direct"],
+            ),
+        ]);
+    });
+}
+
+#[test]
+fn convolutions_on_float_cores() {
+    over_the_double_of("convolutions_on_float_cores", "gfx942", || {
+        check(&[
+            ("few channels", |on| convolve(on, F32, [1, 3, 16, 16], 20, 3, false), &["conv_f32_direct"]),
+            (
+                "f32",
+                |on| convolve(on, F32, [1, 64, 8, 8], 64, 3, false),
+                &["conv_b32_pixels", "conv_f32_64x64_cores 2", "matmul_f32_parts"],
+            ),
+            ("channels last", |on| convolve(on, F32, [1, 16, 64, 64], 128, 3, true), &["conv_f32_128x128_cores 32"]),
+            (
+                "f64",
+                |on| convolve(on, DType::F64, [1, 64, 8, 8], 64, 3, false),
+                &["im2col_b64_tile", "matmul_f64_32x32_tiles", "matmul_f64_parts"],
             ),
         ]);
     });

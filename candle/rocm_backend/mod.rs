@@ -8,7 +8,6 @@ pub use candle_rocm_sys as kernels;
 
 mod attention;
 mod columns;
-mod convolution;
 mod device;
 mod error;
 mod grow;

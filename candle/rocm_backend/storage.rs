@@ -1,6 +1,5 @@
 //! The memory of tensors, and the ops of the backend trait.
 use super::columns::Kept;
-use super::convolution::Convolution;
 use super::grow::Room;
 use super::layout::{OfAnyRank, Operand, Source, fits, layout_of, parts};
 use super::{RocmDevice, RocmError, WrapErr, elements, kernels};
@@ -37,6 +36,9 @@ pub fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType> {
         DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => Err(RocmError::UnsupportedDtype { dtype, op })?,
     })
 }
+
+/// A launcher of convolutions: its dtype, images, kernel, result and numbers.
+type Convolve = fn(&kernels::Device, kernels::DType, Source<'_>, Source<'_>, &Buffer, Conv) -> kernels::Result<()>;
 
 /// Unwraps the launchers' op for one of Candle's ops at compile time.
 const fn found<T: Copy>(op: Option<T>) -> T {
@@ -128,6 +130,21 @@ impl RocmStorage {
         let dtype = dtype_of(first.dtype, op)?;
         let tensors = OfAnyRank::new(tensors, &[])?;
         first.produce(count, gives, |device, dst| launch(device, dtype, tensors.sources(), dst))
+    }
+
+    /// A convolution of the first tensor, this one, by the second. `dst` are the dims of the result.
+    fn convolve(
+        &self,
+        op: &'static str,
+        [src, kernel]: [Operand<'_>; 2],
+        dst: &[usize],
+        launch: Convolve,
+        conv: Conv,
+    ) -> Result<Self> {
+        kernel.storage.expect_dtype(self.dtype, op, "kernel")?;
+        Self::compute(op, [src, kernel], (elements(dst), self.dtype), |device, dtype, [src, kernel], dst| {
+            launch(device, dtype, src, kernel, dst, conv)
+        })
     }
 
     /// As [`Self::compute`], for an op with one source and a result of the same dtype.
@@ -278,12 +295,14 @@ impl BackendStorage for RocmStorage {
 
     fn conv1d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv1D) -> Result<Self> {
         let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
-        Convolution::new("conv1d", self.with(l), kernel.with(kernel_l), c)?.run()
+        let dst = [p.b_size, p.c_out, c.size(p.l_in, p.k_size).w()?];
+        self.convolve("conv1d", [self.with(l), kernel.with(kernel_l)], &dst, kernels::Device::conv1d, c)
     }
 
     fn conv2d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv2D) -> Result<Self> {
         let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
-        Convolution::new("conv2d", self.with(l), kernel.with(kernel_l), c)?.run()
+        let dst = [p.b_size, p.c_out, c.size(p.i_h, p.k_h).w()?, c.size(p.i_w, p.k_w).w()?];
+        self.convolve("conv2d", [self.with(l), kernel.with(kernel_l)], &dst, kernels::Device::conv2d, c)
     }
 
     fn conv_transpose1d(
@@ -293,13 +312,10 @@ impl BackendStorage for RocmStorage {
         kernel_l: &Layout,
         p: &conv::ParamsConvTranspose1D,
     ) -> Result<Self> {
-        kernel.expect_dtype(self.dtype, "conv_transpose1d", "kernel")?;
         let c = Conv { stride: p.stride, padding: p.padding, output_padding: p.output_padding, dilation: p.dilation };
         let dst = [p.b_size, p.c_out, c.transpose_size(p.l_in, p.k_size).w()?];
-        let (tensors, gives) = ([self.with(l), kernel.with(kernel_l)], (elements(&dst), self.dtype));
-        Self::compute("conv_transpose1d", tensors, gives, |device, dtype, [src, kernel], dst| {
-            device.conv_transpose1d(dtype, src, kernel, dst, c)
-        })
+        let tensors = [self.with(l), kernel.with(kernel_l)];
+        self.convolve("conv_transpose1d", tensors, &dst, kernels::Device::conv_transpose1d, c)
     }
 
     fn conv_transpose2d(
@@ -309,14 +325,10 @@ impl BackendStorage for RocmStorage {
         kernel_l: &Layout,
         p: &conv::ParamsConvTranspose2D,
     ) -> Result<Self> {
-        kernel.expect_dtype(self.dtype, "conv_transpose2d", "kernel")?;
         let c = Conv { stride: p.stride, padding: p.padding, output_padding: p.output_padding, dilation: p.dilation };
-        let (h, w) = (c.transpose_size(p.i_h, p.k_h).w()?, c.transpose_size(p.i_w, p.k_w).w()?);
-        let gives = (elements(&[p.b_size, p.c_out, h, w]), self.dtype);
+        let dst = [p.b_size, p.c_out, c.transpose_size(p.i_h, p.k_h).w()?, c.transpose_size(p.i_w, p.k_w).w()?];
         let tensors = [self.with(l), kernel.with(kernel_l)];
-        Self::compute("conv_transpose2d", tensors, gives, |device, dtype, [src, kernel], dst| {
-            device.conv_transpose2d(dtype, src, kernel, dst, c)
-        })
+        self.convolve("conv_transpose2d", tensors, &dst, kernels::Device::conv_transpose2d, c)
     }
 
     fn avg_pool2d(&self, l: &Layout, window: (usize, usize), stride: (usize, usize)) -> Result<Self> {

@@ -297,10 +297,9 @@ static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {
                          (unsigned)tile->rows, (unsigned)tile->columns));
   choose_operand_way(problem, 0);
   choose_operand_way(problem, 1);
-  /* A pack is 16 bytes of a thread's sums: two of f64, four of f32. Matrix cores make eight neighbours of halves. */
-  const uint32_t vector = 16 / problem->element_bytes;
-  call->by_vectors = call->column_stride == 1 && call->rhs.rows % vector == 0 &&
-                     (uintptr_t)problem->dst % (vector * problem->element_bytes) == 0;
+  /* Numbers that a lane stores at once: matrix cores make eight neighbours of halves, and four of f32 and f64. */
+  const uint32_t vector = problem->element_bytes == 2 ? 8 : 4;
+  call->by_vectors = call->column_stride == 1 && call->rhs.rows % vector == 0 && (uintptr_t)problem->dst % 16 == 0;
   const uint64_t across = crk_priv_ceil_div(call->rhs.rows, tile->columns);
   const uint64_t down = crk_priv_ceil_div(call->lhs.rows, tile->rows);
   if (tile->rows * tile->columns <= CRK_MATMUL_SPLIT_TILE) {

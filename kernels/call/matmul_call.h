@@ -107,7 +107,7 @@ typedef struct crk_matmul {
   /* Elements of k per part; the last part may have fewer. If there are several parts, each is a whole number of steps,
    * and dst is scratch memory. It takes the sums of part 0 for the whole batch, then those of part 1, and so on. */
   uint64_t part_k;
-  uint32_t by_vectors; /* 1: dst can be written in packs along n; a pack has 16 / (bytes of a sum) elements */
+  uint32_t by_vectors; /* 1: dst can be written in packs along n, of up to 8 halves or 4 wider numbers */
   uint32_t log2_width; /* log2 of the threads per row of the matrix, in matmul_vec.h */
 } crk_matmul_t;
 

@@ -600,6 +600,11 @@ fn launch(
 }
 
 /// A row times a matrix, with every number of threads per row of the matrix.
+/// The most numbers of dst that a lane stores at once.
+fn stored_together(t: Type) -> usize {
+    if t.bytes == 2 { 8 } else { 4 }
+}
+
 fn rows_by_name(target: &Target, name: &str, t: Type) -> Outcome {
     let function = target.device.function_named("matmul", &format!("matmul_{}_rows_vec", t.name));
     let function = function.map_err(|error| error.to_string())?;
@@ -680,7 +685,7 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
             column_stride: 1,
             parts: divisor(1),
             part_k: k as u64,
-            by_vectors: (n % pack == 0 && aligned).into(),
+            by_vectors: (n % stored_together(t) == 0 && aligned).into(),
             ..Call::default().with_tiles(tiles_across, tiles_down)
         };
         launch_by_name(
@@ -733,7 +738,7 @@ fn parts_by_name(target: &Target, name: &str, t: Type) -> Outcome {
             column_stride: 1,
             parts: divisor(parts),
             part_k: part_k as u64,
-            by_vectors: (n % (16 / t.bytes) == 0).into(),
+            by_vectors: (n % stored_together(t) == 0).into(),
             ..Call::default().with_tiles(tiles_across, tiles_down)
         };
         let count = batch * m * n;

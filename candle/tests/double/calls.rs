@@ -59,8 +59,15 @@ const OPS: &[(&str, usize, Op)] = &[
     }),
     ("sort", 1, |x| x.arg_sort_last_dim(true)),
     ("matmul", 1, |x| x.matmul(&x.t()?)),
-    ("conv2d", 2, |x| x.unsqueeze(0)?.conv2d(&x.unsqueeze(0)?, 0, 1, 1, 1)),
-    ("conv2d, 1 x 1", 1, |x| x.unsqueeze(0)?.conv2d(&x.narrow(0, 0, 1)?.reshape((12, 4, 1, 1))?, 0, 1, 1, 1)),
+    ("conv2d", 1, |x| x.unsqueeze(0)?.conv2d(&x.unsqueeze(0)?, 0, 1, 1, 1)),
+    ("conv2d, many channels", 2, |x| {
+        let kernel = x.flatten_all()?.narrow(0, 0, 128)?.reshape((16, 4, 2, 1))?;
+        x.unsqueeze(0)?.conv2d(&kernel, 0, 1, 1, 1)
+    }),
+    ("conv2d, 1 x 1", 1, |x| {
+        let kernel = x.flatten_all()?.narrow(0, 0, 64)?.reshape((16, 4, 1, 1))?;
+        x.unsqueeze(0)?.conv2d(&kernel, 0, 1, 1, 1)
+    }),
     ("avg_pool2d", 1, |x| x.unsqueeze(0)?.avg_pool2d(2)),
     ("rand", 1, |x| x.rand_like(0.0, 1.0)),
     ("a number", 1, |x| Tensor::new(1f32, x.device())),

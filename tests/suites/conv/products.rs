@@ -3,7 +3,7 @@
 use super::{dim, maybe_empty, refused, slide, with_h};
 use crate::suites::matmul::{Filling, admits, fill};
 use crate::support::cases::{Rng, Shape, random_layout};
-use crate::support::number::{F16, Type};
+use crate::support::number::{F16, F64, Type};
 use crate::support::property::{Operand, Outcome, each_case};
 use crate::support::windows::{FLAT, Slide};
 use crate::support::{Target, open, succeeded};
@@ -120,8 +120,7 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
         let got = dst.memory.read().map_err(|problem| format!("{case}: destination: {problem}"))?;
         // The direct kernel computes dst where it is shorter than a stride.
         let is_short = |size: usize| size < s.stride && (size, s.padding) != (1, 0);
-        let is_direct =
-            transposed && (!has_products(&target.device, t) || is_short(w_out) || !flat && is_short(h_out));
+        let is_direct = transposed && (!has_products(&target.device, t) || is_short(w_out) || !flat && is_short(h_out));
         let (down, taps) = (if flat { FLAT } else { s }, d[1] * k[2] * k[3]);
         for i in 0..batch * c_out * h_out * w_out {
             let (x, y) = (i % w_out, i / w_out % h_out);
@@ -151,6 +150,42 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
         src.unchanged()?;
         kernel.unchanged()
     })
+}
+
+/// Convolutions of f64 whose windows do not fit into the scratch memory at once: rows of one image at a time, and some
+/// images at a time.
+pub fn pieces(target: &Target) -> Outcome {
+    const CHANNELS: usize = 64;
+    let device = &target.device;
+    let text = |error: candle_rocm_sys::Error| error.to_string();
+    let values = |count: usize, shift: usize| (0..count).map(|i| ((i * 7 + shift) % 23) as f64 - 11.0).collect();
+    for (batch, [height, width], step) in [(1usize, [200usize, 300usize], 1usize), (5, [118, 121], 2)] {
+        let (pixels, weights): (Vec<f64>, Vec<f64>) =
+            (values(batch * CHANNELS * height * width, 0), values(CHANNELS * 9, 5));
+        let (images, kernel) = (device.upload(&pixels).map_err(text)?, device.upload(&weights).map_err(text)?);
+        let dst = device.upload(&vec![1f64; batch * height * width]).map_err(text)?;
+        let layout = Layout::contiguous(&[batch, CHANNELS, height, width]).map_err(text)?;
+        let kernel_layout = Layout::contiguous(&[1, CHANNELS, 3, 3]).map_err(text)?;
+        let conv = Conv { padding: step, dilation: step, ..Conv::default() };
+        device.conv2d(F64.dtype, (&layout, &images), (&kernel_layout, &kernel), &dst, conv).map_err(text)?;
+        let got = dst.download::<f64>().map_err(text)?;
+        for (i, got) in got.into_iter().enumerate() {
+            let (x, y, b) = (i % width, i / width % height, i / (width * height));
+            let mut sum = 0.0;
+            for tap in 0..9 {
+                let (row, column) = (y + tap / 3 * step, x + tap % 3 * step);
+                if (step..height + step).contains(&row) && (step..width + step).contains(&column) {
+                    let first = (b * CHANNELS * height + row - step) * width + column - step;
+                    let products = (0..CHANNELS).map(|c| pixels[first + c * height * width] * weights[c * 9 + tap]);
+                    sum += products.sum::<f64>();
+                }
+            }
+            if got != sum {
+                return Err(format!("{batch} images of {height} x {width}, element {i}: {got}, expected {sum}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A capture takes the scratch memory too: replays see new images and weights.
