@@ -2,6 +2,7 @@
 //! a graph of 20, where the device has graphs; larger ones one by one.
 //!
 //! `CANDLE_ROCM_DEVICE=hip:0 cargo bench -p candle-rocm --features rocm --bench collectives [-- --most 2^24]`
+use candle_rocm::number_of_text;
 use candle_rocm_sys::{Backend, Buffer, Comm, CommId, CommOp, DType, Device, Result};
 use std::process::ExitCode;
 use std::sync::Barrier;
@@ -103,14 +104,6 @@ fn rank(backend: Backend, id: &CommId, place: [usize; 2], most: usize, start: &B
     Ok(())
 }
 
-/// The number that an argument like "1000" or "2^20" stands for.
-fn number(text: &str) -> Option<usize> {
-    match text.split_once('^') {
-        Some((base, exponent)) => base.parse::<usize>().ok()?.checked_pow(exponent.parse().ok()?),
-        None => text.parse().ok(),
-    }
-}
-
 fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
     use lexopt::prelude::*;
     let mut most = None;
@@ -120,7 +113,7 @@ fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
             Long("bench") => {} // cargo's
             Long("most") => {
                 let text = parser.value()?.string()?;
-                most = Some(number(&text).ok_or_else(|| format!("--most {text}: not a number"))?);
+                most = Some(number_of_text(&text).ok_or_else(|| format!("--most {text}: not a number"))?);
             }
             Short('h') | Long("help") => {
                 print!("{HELP}");

@@ -12,3 +12,11 @@ use candle_rocm_sys_tests::support::cases as shapes;
 
 /// The result of a measurement. An error is a sentence for the user.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// A number such as "300" or "2^20".
+pub fn number_of_text(text: &str) -> Option<usize> {
+    match text.split_once('^') {
+        Some((base, exponent)) => base.parse::<usize>().ok()?.checked_pow(exponent.parse().ok()?),
+        None => text.parse().ok(),
+    }
+}

@@ -12,7 +12,7 @@ use candle_rocm::measure::chart::Chart;
 use candle_rocm::measure::row::{Bench, Row};
 use candle_rocm::measure::torch::Torch;
 use candle_rocm::measure::{Clock, copy_speed};
-use candle_rocm::{Result, program};
+use candle_rocm::{Result, number_of_text, program};
 use candle_rocm_sys::{Backend, Device, DeviceInfo};
 use serde_json::json;
 use std::process::ExitCode;
@@ -53,10 +53,7 @@ struct Options {
 
 fn size_of_text(text: &str) -> Option<Size> {
     let (text, odd) = text.strip_prefix("odd:").map_or((text, false), |rest| (rest, true));
-    let elements = match text.split_once('^') {
-        Some((base, exponent)) => base.parse::<usize>().ok()?.checked_pow(exponent.parse().ok()?)?,
-        None => text.parse().ok()?,
-    };
+    let elements = number_of_text(text)?;
     (elements > 0).then_some(Size { elements, odd })
 }
 

@@ -160,7 +160,7 @@ crk_status_t crk_priv_im2col(crk_device_t self, crk_im2col_t *s, uint64_t batch,
   s->numel = batch * s->h_out * s->w_out * s->c * window;
   s->window = window <= CRK_IM2COL_RUN ? (uint32_t)window : 0;
   const uint64_t spans[2] = {(h_k - 1) * s->dilation + 1, (w_k - 1) * s->dilation + 1};
-  tile_t tile;
+  tile_t tile = {.c = 0};
   const uint64_t share = s->numel / TILES_PER_UNIT / crk_priv_units(self);
   const uint64_t enough = share < LEAST_TILE_ELEMENTS ? LEAST_TILE_ELEMENTS : share;
   const uint64_t most = bytes == 4 ? crk_priv_least(enough, MOST_TILE_WORDS) : enough;
