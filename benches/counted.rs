@@ -159,6 +159,22 @@ impl Rows {
         })
     }
 
+    /// 3 x 3 windows over images of 16 x 16 with channels last: products without a copy.
+    fn convolutions(&self) -> Result<()> {
+        let (c, outputs, side) = (320, 128, 16);
+        let last = |n: usize, side: usize| Layout::strided(&[n, c, side, side], &[side * side * c, 1, side * c, c], 0);
+        let (images, kernel) = (last(4, side)?, last(outputs, 3)?);
+        let conv = Conv { padding: 1, ..Conv::default() };
+        for (name, dtype) in [("f16", F16), ("f32", F32)] {
+            let sizes = [4 * c * side * side, outputs * c * 9, 4 * outputs * side * side].map(|n| n * dtype.size());
+            self.row(&format!("conv2d 3x3, {name}"), (sizes[0], sizes[2]), sizes.iter().sum(), |device, src, dst| {
+                let weights = device.alloc(sizes[1])?;
+                device.conv2d(dtype, (&images, src), (&kernel, &weights), dst, conv)
+            })?;
+        }
+        Ok(())
+    }
+
     /// A row times transposed weights of 2048 rows of 4096, also as a gate of twice 1024 rows.
     fn products(&self) -> Result<()> {
         let (n, k) = (2048, 4096);
@@ -264,6 +280,7 @@ fn run() -> Result<()> {
     rows.elementwise()?;
     rows.along_rows()?;
     rows.gathered()?;
+    rows.convolutions()?;
     rows.products()?;
     rows.quantized()
 }

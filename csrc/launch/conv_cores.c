@@ -17,7 +17,7 @@ typedef struct tile {
 } tile_t;
 static const tile_t tiles[] = {
 #define XX(rows, columns, cuda_threads, threads, cost) {rows, columns, cost, CRK_CONV_CUDA_BYTES(rows, columns)},
-    CRK_CONV_TILES(XX)
+    CRK_CONV_WIDE_TILE(XX) CRK_CONV_TILES(XX)
 #undef XX
 };
 enum { TILES = sizeof(tiles) / sizeof(*tiles) };
@@ -44,6 +44,15 @@ static uint64_t padded_channels(const crk_convolution_t *convolution) {
   return crk_priv_ceil_div(convolution->shape.c_in, piece_of(convolution)) * piece_of(convolution);
 }
 
+/* The bits that hold a coordinate along a dim, as a window has it: from its place before the image to its distance from
+ * the image's other end, with a sign. */
+static uint32_t coordinate_bits(const crk_convolution_t *convolution, bool is_across) {
+  const crk_conv_t *s = &convolution->shape;
+  return 1 + crk_priv_bits_of(convolution->transposed ? crk_priv_phases_farthest(s, is_across)
+                              : is_across             ? s->w_in - 1 + s->w_padding
+                                                      : s->h_in - 1 + s->h_padding);
+}
+
 bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *convolution) {
   const crk_conv_t *s = &convolution->shape;
   const uint64_t limit = INT32_MAX;
@@ -59,13 +68,11 @@ bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *
       s->h_k * s->w_k * pieces > limit / s->c_out) {
     return false;
   }
-  if (convolution->transposed) {
-    return crk_priv_phases_fit(s);
-  }
   /* Sizes with padding, and so strides that lead to a second position, are below 2^30. */
-  const uint64_t height = s->h_in + 2 * s->h_padding, width = s->w_in + 2 * s->w_padding;
-  return height <= limit / 2 && width <= limit / 2 &&
-         crk_priv_bits_of((s->h_out - 1) * s->stride) + crk_priv_bits_of((s->w_out - 1) * s->stride) <= 31;
+  const bool fits = convolution->transposed
+                        ? crk_priv_phases_fit(s)
+                        : s->h_in + 2 * s->h_padding <= limit / 2 && s->w_in + 2 * s->w_padding <= limit / 2;
+  return fits && coordinate_bits(convolution, false) + coordinate_bits(convolution, true) <= 32;
 }
 
 /* ---- operands with channels last */
@@ -159,9 +166,11 @@ static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution,
   const uint64_t factor = convolution->dtype == CRK_DTYPE_F32 ? FLOAT_COST : 1;
   const uint64_t positions = work->height * work->width, numel = dst_numel(convolution);
   const uint64_t steps = crk_priv_ceil_div(work->k, CRK_CONV_PART_STEP);
+  const bool has_wide = self->driver->backend == CRK_BACKEND_CUDA && bytes_of(convolution) == 2 &&
+                        tiles[0].cuda_bytes <= self->context->info.shared_bytes;
   plan_t best = {0};
   double least = 0;
-  for (uint32_t i = 0; i < TILES; i++) {
+  for (uint32_t i = has_wide ? 0 : 1; i < TILES; i++) {
     const tile_t *tile = &tiles[i];
     const uint64_t count = crk_priv_ceil_div(s->c_out, tile->rows) * crk_priv_ceil_div(positions, tile->columns) *
                            convolution->batch * work->phases;
@@ -207,7 +216,7 @@ static work_t describe_windows(crk_conv_phases_t *call, const crk_convolution_t 
     crk_priv_divisor_init(&windows->columns, s->w_k, false);
   }
   windows->last = (uint32_t)(work.height * work.width - 1);
-  windows->x_bits = crk_priv_bits_of((work.width - 1) * windows->stride);
+  windows->x_bits = coordinate_bits(convolution, true);
   crk_priv_divisor_init(&windows->positions, work.width, false);
   return work;
 }

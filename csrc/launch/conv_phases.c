@@ -33,8 +33,16 @@ static bool fits(const dim_t *d) {
 
 bool crk_priv_phases_fit(const crk_conv_t *shape) {
   const dim_t down = describe_down(shape), across = describe_across(shape);
-  return fits(&down) && fits(&across) &&
-         crk_priv_bits_of((down.size - 1) / down.stride) + crk_priv_bits_of((across.size - 1) / across.stride) <= 31;
+  return fits(&down) && fits(&across);
+}
+
+uint64_t crk_priv_phases_farthest(const crk_conv_t *shape, bool is_across) {
+  const dim_t d = is_across ? describe_across(shape) : describe_down(shape);
+  const uint64_t g = greatest_common(d.stride, d.dilation);
+  const uint64_t reach = (crk_priv_ceil_div(d.window, d.stride / g) - 1) * (d.dilation / g);
+  const uint64_t before = (is_across ? shape->w_in : shape->h_in) + reach + d.dilation + 1;
+  const uint64_t behind = crk_priv_ceil_div(d.size, d.stride) + crk_priv_ceil_div(d.padding, d.stride);
+  return before > behind ? before : behind;
 }
 
 static void init(crk_phases_t *phases, const dim_t *d) {

@@ -44,6 +44,10 @@ crk_status_t crk_priv_convolve_by_columns(crk_device_t self, const crk_convoluti
 /* Whether the sizes of a transposed convolution fit the 32-bit numbers of its phases, and each phase has outputs. */
 bool crk_priv_phases_fit(const crk_conv_t *shape);
 
+/* The largest coordinate that a phase reads along a dim of the image, or the largest distance from there to the image's
+ * other end. For phases that fit. */
+uint64_t crk_priv_phases_farthest(const crk_conv_t *shape, bool is_across);
+
 /* Describes the phases. Sets the stride and the dilation of the windows, and all that crk_conv_phases_t has beside
  * `most`. */
 void crk_priv_phases_init(crk_conv_phases_t *call, const crk_conv_t *shape);

@@ -14,8 +14,10 @@
 #include "call/matmul_call.h"
 
 /* XX(rows, columns, threads on NVIDIA GPUs, threads elsewhere, cost): tiles of dst, channels x positions, the largest
- * first. f32 has up to twice the threads on NVIDIA GPUs (conv_cores.hip). A smaller tile reads its operands more often. `cost` is the time that an H200's multiprocessor takes for
- * 2^-16 of a number of dst and one number along k: 20 are 0.64 ps. */
+ * first. f32 has up to twice the threads on NVIDIA GPUs (conv_cores.hip). Only these have kernels for the wide tile, in
+ * f16 and bf16. A smaller tile reads its operands more often. `cost` is the time that an H200's multiprocessor takes
+ * for 2^-16 of a number of dst and one number along k: 20 are 0.64 ps. */
+#define CRK_CONV_WIDE_TILE(XX) XX(128, 256, 256, 0, 16)
 #define CRK_CONV_TILES(XX)   \
   XX(128, 128, 128, 256, 20) \
   XX(128, 64, 128, 128, 23)  \
@@ -43,7 +45,9 @@ typedef struct crk_windows {
   uint32_t height, width; /* of the image */
   uint32_t row_bytes, pixel_bytes; /* from one row, and from one pixel, to the next */
   uint32_t stride, dilation, h_padding, w_padding;
-  uint32_t x_bits; /* bits that hold each x * stride; the other bits of 32 hold each y * stride */
+  /* Bits that hold the column of each pixel that a window covers, and its distance to the last column, with a sign; the
+   * other bits of 32 hold rows likewise. */
+  uint32_t x_bits;
 } crk_windows_t;
 
 typedef struct crk_conv_cores {

@@ -29,9 +29,12 @@ struct window_steps {
   const crk_windows_t &windows;
   const crk_divisor_t &columns; /* of the window */
   const unsigned char *image;
-  uint32_t height, width, row_bytes, pixel_bytes, x_bits, dilation; /* as in crk_windows_t */
+  uint32_t row_bytes, pixel_bytes, x_bits, dilation; /* as in crk_windows_t */
   uint32_t all_bytes, all_x; /* a pixel's channels; a row of the window */
-  uint32_t corner[P::passes]; /* of each row: y * stride and x * stride in one word */
+  /* Two coordinates in one word: y * 2^x_bits + x, where a negative x borrows from y. `signs` has their signs, `last` is
+   * the last pixel of the image. So a pixel p is in the image if neither p nor last - p has a sign. */
+  uint32_t signs, last;
+  uint32_t corner[P::passes], offset[P::passes]; /* of each row's window at the image's first pixel; in bytes too */
   place at[places];
   place step; /* what a step adds */
   uint32_t right; /* x beyond the last column of the window */
@@ -45,20 +48,22 @@ struct window_steps {
       : windows(shape),
         columns(its_columns),
         image(reinterpret_cast<const unsigned char *>(first)),
-        height(shape.height),
-        width(shape.width),
         row_bytes(shape.row_bytes),
         pixel_bytes(shape.pixel_bytes),
         x_bits(shape.x_bits),
         dilation(shape.dilation),
         all_bytes(static_cast<uint32_t>(shape.channels.size * sizeof(T))),
-        all_x(static_cast<uint32_t>(its_columns.size) * shape.dilation) {
+        all_x(static_cast<uint32_t>(its_columns.size) * shape.dilation),
+        signs(1u << 31 | 1u << (shape.x_bits - 1)),
+        last(both(shape.height - 1, shape.width - 1)) {
     CRK_UNROLL
     for (int n = 0; n < P::passes; n++) {
       const uint32_t wanted = position + own.row + P::row_add(n);
       uint32_t y = wanted < shape.last ? wanted : shape.last;
-      const uint32_t x = take_coordinate(y, shape.positions);
-      corner[n] = (y * shape.stride) << x_bits | x * shape.stride;
+      const uint32_t x = take_coordinate(y, shape.positions) * shape.stride;
+      y *= shape.stride;
+      corner[n] = both(y, x);
+      offset[n] = y * row_bytes + x * pixel_bytes;
     }
     CRK_UNROLL
     for (int n = 0; n < places; n++) {
@@ -69,6 +74,8 @@ struct window_steps {
     step = digits(Depth);
     right = all_x - w_padding;
   }
+
+  CRK_FN uint32_t both(uint32_t y, uint32_t x) const { return (y << x_bits) + x; }
 
   CRK_FN place digits(uint32_t k) const {
     const uint32_t channel = take_coordinate(k, windows.channels), column = take_coordinate(k, columns);
@@ -106,13 +113,24 @@ struct window_steps {
     }
   }
 
+  /* The pixels of this step's pieces, as in corner[] and offset[]. */
+  struct pixels {
+    uint32_t at[places], offset[places];
+  };
+  CRK_FN pixels find_pixels() const {
+    pixels found;
+    CRK_UNROLL
+    for (int n = 0; n < places; n++) {
+      found.at[n] = both(at[n].y, at[n].x);
+      found.offset[n] = at[n].y * row_bytes + (at[n].x * pixel_bytes + at[n].bytes);
+    }
+    return found;
+  }
   /* Whether piece n lies in the image, and then its offset, in bytes. */
-  CRK_FN bool find(int n, uint32_t &offset) const {
-    const place &p = at[n / P::passes];
-    const uint32_t both = corner[n % P::passes];
-    const uint32_t y = (both >> x_bits) + p.y, x = (both & ((1u << x_bits) - 1)) + p.x;
-    offset = y * row_bytes + (x * pixel_bytes + p.bytes);
-    return static_cast<bool>((y < height) & (x < width)); /* no branch */
+  CRK_FN bool find(const pixels &found, int n, uint32_t &bytes) const {
+    const uint32_t pixel = corner[n % P::passes] + found.at[n / P::passes];
+    bytes = offset[n % P::passes] + found.offset[n / P::passes];
+    return ((pixel | (last - pixel)) & signs) == 0; /* no branch */
   }
 
   /* Whether begin() can copy a whole step. */
@@ -120,19 +138,20 @@ struct window_steps {
 
   /* Copies a step of which `left` numbers along k exist. */
   CRK_FN void copy_some(uint32_t *room, uint64_t left) const {
+    const pixels found = find_pixels();
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
       const uint32_t part = own.part + P::part_add(n);
-      uint32_t offset;
+      uint32_t bytes;
       typename P::pieces some[1] = {};
-      if (find(n, offset) && part * P::piece < left) {
-        some[0] = load(offset);
+      if (find(found, n, bytes) && part * P::piece < left) {
+        some[0] = load(bytes);
       }
       own.put(room, n, some);
     }
   }
-  CRK_FN typename P::pieces load(uint32_t offset) const {
-    return load_aligned<T, P::piece>(reinterpret_cast<const T *>(image + offset));
+  CRK_FN typename P::pieces load(uint32_t bytes) const {
+    return load_aligned<T, P::piece>(reinterpret_cast<const T *>(image + bytes));
   }
 };
 
@@ -149,12 +168,13 @@ struct held_windows : window_steps<T, Rows, Depth, Threads> {
   bool present[loads];
 
   CRK_FN void begin() {
+    const typename base::pixels found = this->find_pixels();
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
-      uint32_t offset;
-      present[n] = this->find(n, offset);
-      offset = present[n] ? offset : 0;
-      held[n] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(this->image + offset));
+      uint32_t bytes;
+      present[n] = this->find(found, n, bytes);
+      bytes = present[n] ? bytes : 0;
+      held[n] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(this->image + bytes));
     }
   }
   CRK_FN void finish(uint32_t *room) const {
@@ -184,11 +204,12 @@ struct direct_windows : window_steps<T, Rows, Depth, Threads> {
 
   CRK_FN void begin(uint32_t *room, bool wanted) const {
     const copies mine(base::tile::address(room, this->own.row, this->own.part), this->image);
+    const typename base::pixels found = this->find_pixels();
     CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {
-      uint32_t offset;
-      const bool present = this->find(n, offset);
-      mine.begin16_or_zeros(base::tile::distance(P::row_add(n), P::part_add(n)), offset, present && wanted);
+      uint32_t bytes;
+      const bool present = this->find(found, n, bytes);
+      mine.begin16_or_zeros(base::tile::distance(P::row_add(n), P::part_add(n)), bytes, present && wanted);
     }
   }
 };
