@@ -25,9 +25,6 @@
 #define CRK_CONV_CORES_HALVES(rows, columns, cuda_threads, threads, cost)    \
   CRK_CONV_CORES_BOTH(bf16, crk::bf16, rows, columns, cuda_threads, threads) \
   CRK_CONV_CORES_BOTH(f16, crk::f16, rows, columns, cuda_threads, threads)
-#if CRK_HALF_CORES && CRK_LARGE_SHARED
-CRK_CONV_WIDE_TILE(CRK_CONV_CORES_HALVES)
-#endif
 CRK_CONV_TILES(CRK_CONV_CORES_HALVES)
 
 #define CRK_CONV_PIXELS(bits)                                                                       \

@@ -17,7 +17,7 @@ typedef struct tile {
 } tile_t;
 static const tile_t tiles[] = {
 #define XX(rows, columns, cuda_threads, threads, cost) {rows, columns, cost, CRK_CONV_CUDA_BYTES(rows, columns)},
-    CRK_CONV_WIDE_TILE(XX) CRK_CONV_TILES(XX)
+    CRK_CONV_TILES(XX)
 #undef XX
 };
 enum { TILES = sizeof(tiles) / sizeof(*tiles) };
@@ -166,11 +166,9 @@ static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution,
   const uint64_t factor = convolution->dtype == CRK_DTYPE_F32 ? FLOAT_COST : 1;
   const uint64_t positions = work->height * work->width, numel = dst_numel(convolution);
   const uint64_t steps = crk_priv_ceil_div(work->k, CRK_CONV_PART_STEP);
-  const bool has_wide = self->driver->backend == CRK_BACKEND_CUDA && bytes_of(convolution) == 2 &&
-                        tiles[0].cuda_bytes <= self->context->info.shared_bytes;
   plan_t best = {0};
   double least = 0;
-  for (uint32_t i = has_wide ? 0 : 1; i < TILES; i++) {
+  for (uint32_t i = 0; i < TILES; i++) {
     const tile_t *tile = &tiles[i];
     const uint64_t count = crk_priv_ceil_div(s->c_out, tile->rows) * crk_priv_ceil_div(positions, tile->columns) *
                            convolution->batch * work->phases;

@@ -14,10 +14,9 @@
 #include "call/matmul_call.h"
 
 /* XX(rows, columns, threads on NVIDIA GPUs, threads elsewhere, cost): tiles of dst, channels x positions, the largest
- * first. f32 has up to twice the threads on NVIDIA GPUs (conv_cores.hip). Only these have kernels for the wide tile, in
- * f16 and bf16. A smaller tile reads its operands more often. `cost` is the time that an H200's multiprocessor takes
- * for 2^-16 of a number of dst and one number along k: 20 are 0.64 ps. */
-#define CRK_CONV_WIDE_TILE(XX) XX(128, 256, 256, 0, 16)
+ * first. f32 has up to twice the threads on NVIDIA GPUs (conv_cores.hip). A smaller tile reads its operands more often.
+ * `cost` is the time that an H200's multiprocessor takes for 2^-16 of a number of dst and one number along k: 20 are
+ * 0.64 ps. */
 #define CRK_CONV_TILES(XX)   \
   XX(128, 128, 128, 256, 20) \
   XX(128, 64, 128, 128, 23)  \

@@ -20,31 +20,29 @@ struct window_steps {
   static constexpr int loads = P::loads, places = (P::loads + P::passes - 1) / P::passes;
   static_assert(P::together == 1 && P::piece == CRK_CONV_PIECE(sizeof(T)), "a piece has channels of one pixel");
 
-  /* A piece's place in the window: the first byte of its channels, and the pixel, counted from the corner of a window
-   * that begins at the first pixel of the image. Counting up is like adding numbers of three digits. */
-  struct place {
-    uint32_t bytes, x, y;
-  };
+  /* AMD GPUs find a pixel that all pieces of a step share in scalar registers. For NVIDIA GPUs nothing in the loop may
+   * be a branch. */
+  static constexpr bool shares_pixels = !tile::copies_pieces;
+
   const P own;
   const crk_windows_t &windows;
   const crk_divisor_t &columns; /* of the window */
   const unsigned char *image;
   uint32_t row_bytes, pixel_bytes, x_bits, dilation; /* as in crk_windows_t */
-  uint32_t all_bytes, all_x; /* a pixel's channels; a row of the window */
+  uint32_t h_padding, w_padding;
+  uint32_t k; /* where the step begins */
+  bool is_whole; /* the pieces of a step belong to one pixel */
   /* Two coordinates in one word: y * 2^x_bits + x, where a negative x borrows from y. `signs` has their signs, `last` is
    * the last pixel of the image. So a pixel p is in the image if neither p nor last - p has a sign. */
   uint32_t signs, last;
   uint32_t corner[P::passes], offset[P::passes]; /* of each row's window at the image's first pixel; in bytes too */
-  place at[places];
-  place step; /* what a step adds */
-  uint32_t right; /* x beyond the last column of the window */
 
   /* The windows at `position` and after it, and their numbers from k on. `first` is the image. */
-  CRK_FN window_steps(const T *first, const crk_windows_t &shape, uint32_t position, uint32_t k)
-      : window_steps(first, shape, position, k, shape.columns, shape.h_padding, shape.w_padding) {}
+  CRK_FN window_steps(const T *first, const crk_windows_t &shape, uint32_t position, uint32_t first_k)
+      : window_steps(first, shape, position, first_k, shape.columns, shape.h_padding, shape.w_padding) {}
   /* The same with other columns of the window, and other paddings, which may wrap below 0. */
-  CRK_FN window_steps(const T *first, const crk_windows_t &shape, uint32_t position, uint32_t k,
-                      const crk_divisor_t &its_columns, uint32_t h_padding, uint32_t w_padding)
+  CRK_FN window_steps(const T *first, const crk_windows_t &shape, uint32_t position, uint32_t first_k,
+                      const crk_divisor_t &its_columns, uint32_t its_h_padding, uint32_t its_w_padding)
       : windows(shape),
         columns(its_columns),
         image(reinterpret_cast<const unsigned char *>(first)),
@@ -52,8 +50,10 @@ struct window_steps {
         pixel_bytes(shape.pixel_bytes),
         x_bits(shape.x_bits),
         dilation(shape.dilation),
-        all_bytes(static_cast<uint32_t>(shape.channels.size * sizeof(T))),
-        all_x(static_cast<uint32_t>(its_columns.size) * shape.dilation),
+        h_padding(its_h_padding),
+        w_padding(its_w_padding),
+        k(first_k),
+        is_whole(shares_pixels && shape.channels.size % Depth == 0),
         signs(1u << 31 | 1u << (shape.x_bits - 1)),
         last(both(shape.height - 1, shape.width - 1)) {
     CRK_UNROLL
@@ -65,53 +65,12 @@ struct window_steps {
       corner[n] = both(y, x);
       offset[n] = y * row_bytes + x * pixel_bytes;
     }
-    CRK_UNROLL
-    for (int n = 0; n < places; n++) {
-      at[n] = digits(k + (own.part + P::part_add(n * P::passes)) * P::piece);
-      at[n].x -= w_padding;
-      at[n].y -= h_padding;
-    }
-    step = digits(Depth);
-    right = all_x - w_padding;
   }
 
   CRK_FN uint32_t both(uint32_t y, uint32_t x) const { return (y << x_bits) + x; }
 
-  CRK_FN place digits(uint32_t k) const {
-    const uint32_t channel = take_coordinate(k, windows.channels), column = take_coordinate(k, columns);
-    return {channel * static_cast<uint32_t>(sizeof(T)), column * dilation, k * dilation};
-  }
-
-  /* Goes on by a step. */
-  CRK_FN void advance() {
-    CRK_UNROLL
-    for (int n = 0; n < places; n++) {
-      place &p = at[n];
-      p.bytes += step.bytes;
-      p.x += step.x;
-      p.y += step.y;
-      const bool is_next = p.bytes >= all_bytes;
-      p.bytes -= is_next ? all_bytes : 0;
-      p.x += is_next ? dilation : 0;
-      const bool is_below = static_cast<int32_t>(p.x) >= static_cast<int32_t>(right);
-      p.x -= is_below ? all_x : 0;
-      p.y += is_below ? dilation : 0;
-    }
-  }
-  /* Goes back by -steps. */
-  CRK_FN void advance(int steps) {
-    const place back = digits(static_cast<uint32_t>(-steps * Depth));
-    CRK_UNROLL
-    for (int n = 0; n < places; n++) {
-      place &p = at[n];
-      const bool is_before = p.bytes < back.bytes;
-      p.bytes += (is_before ? all_bytes : 0) - back.bytes;
-      p.x -= back.x + (is_before ? dilation : 0);
-      const bool is_above = static_cast<int32_t>(p.x) < static_cast<int32_t>(right - all_x);
-      p.x += is_above ? all_x : 0;
-      p.y -= back.y + (is_above ? dilation : 0);
-    }
-  }
+  /* Goes on by some steps, or back. */
+  CRK_FN void advance(int steps = 1) { k += static_cast<uint32_t>(steps * Depth); }
 
   /* The pixels of this step's pieces, as in corner[] and offset[]. */
   struct pixels {
@@ -119,12 +78,31 @@ struct window_steps {
   };
   CRK_FN pixels find_pixels() const {
     pixels found;
-    CRK_UNROLL
-    for (int n = 0; n < places; n++) {
-      found.at[n] = both(at[n].y, at[n].x);
-      found.offset[n] = at[n].y * row_bytes + (at[n].x * pixel_bytes + at[n].bytes);
+    if constexpr (shares_pixels) { /* in scalar registers */
+      uint32_t bytes;
+      const uint32_t pixel = find_pixel(k, bytes);
+      CRK_UNROLL
+      for (int n = 0; n < places; n++) {
+        found.at[n] = pixel;
+        found.offset[n] = bytes + own_part(n) * static_cast<uint32_t>(sizeof(T));
+      }
+    }
+    if (!is_whole) {
+      CRK_UNROLL
+      for (int n = 0; n < places; n++) {
+        found.at[n] = find_pixel(k + own_part(n), found.offset[n]);
+      }
     }
     return found;
+  }
+  /* The numbers along k before this thread's pieces, in a step. */
+  CRK_FN uint32_t own_part(int n) const { return (own.part + P::part_add(n * P::passes)) * P::piece; }
+  /* The pixel and the byte of number `at` along k. */
+  CRK_FN uint32_t find_pixel(uint32_t at, uint32_t &bytes) const {
+    const uint32_t channel = take_coordinate(at, windows.channels);
+    const uint32_t x = take_coordinate(at, columns) * dilation - w_padding, y = at * dilation - h_padding;
+    bytes = y * row_bytes + (x * pixel_bytes + channel * static_cast<uint32_t>(sizeof(T)));
+    return both(y, x);
   }
   /* Whether piece n lies in the image, and then its offset, in bytes. */
   CRK_FN bool find(const pixels &found, int n, uint32_t &bytes) const {
