@@ -1,4 +1,4 @@
-// include/ fnv1a 142dc79365c0f88df38b89c8a1ce8520
+// include/ fnv1a 87d6d003c4a7d56abdcb84290d2be6c4
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2075,10 +2075,11 @@ unsafe extern "C" {
  (b, c_out, crk_conv_transpose_size(l, k, ...)).
 
  f16, bf16 and f32 are matrix products under the conditions of crk_conv1d, if dst also has at least `stride`
- positions, or one position and no padding. f32 is computed output by output on devices without those kernels. Each phase, which is every stride-th position, is a product with the taps that reach it,
- all in one launch. So no zeros between the elements of src are multiplied. Zeros outside of src are, with the taps of
- the phase: an infinite weight gives NaN there. The bound, the copies and the parts of k are those of crk_conv1d, but
- the kernel is always copied. All else is computed output by output, as in crk_conv1d.*/
+ positions, or one position and no padding. f32 is computed output by output on devices without those kernels. Each
+ phase, which is every stride-th position, is a product with the taps that reach it, all in one launch. So no zeros
+ between the elements of src are multiplied. Zeros outside of src are, with the taps of the phase: an infinite weight
+ gives NaN there. The bound, the copies and the parts of k are those of crk_conv1d, but the kernel is always copied.
+ All else is computed output by output, as in crk_conv1d.*/
     pub fn crk_conv_transpose1d(
         self_: crk_device_t,
         dtype: crk_dtype_t,

@@ -32,8 +32,8 @@ struct window_steps {
   uint32_t h_padding, w_padding;
   uint32_t k; /* where the step begins */
   bool is_whole; /* the pieces of a step belong to one pixel */
-  /* Two coordinates in one word: y * 2^x_bits + x, where a negative x borrows from y. `signs` has their signs, `last` is
-   * the last pixel of the image. So a pixel p is in the image if neither p nor last - p has a sign. */
+  /* Two coordinates in one word: y * 2^x_bits + x, where a negative x borrows from y. `signs` has the bits of their
+   * signs, `last` is the last pixel of the image. A pixel p is in the image if neither p nor last - p has a sign. */
   uint32_t signs, last;
   uint32_t corner[P::passes], offset[P::passes]; /* of each row's window at the image's first pixel; in bytes too */
 

@@ -78,10 +78,11 @@ CRK_API crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_
  * (b, c_out, crk_conv_transpose_size(l, k, ...)).
  *
  * f16, bf16 and f32 are matrix products under the conditions of crk_conv1d, if dst also has at least `stride`
- * positions, or one position and no padding. f32 is computed output by output on devices without those kernels. Each phase, which is every stride-th position, is a product with the taps that reach it,
- * all in one launch. So no zeros between the elements of src are multiplied. Zeros outside of src are, with the taps of
- * the phase: an infinite weight gives NaN there. The bound, the copies and the parts of k are those of crk_conv1d, but
- * the kernel is always copied. All else is computed output by output, as in crk_conv1d. */
+ * positions, or one position and no padding. f32 is computed output by output on devices without those kernels. Each
+ * phase, which is every stride-th position, is a product with the taps that reach it, all in one launch. So no zeros
+ * between the elements of src are multiplied. Zeros outside of src are, with the taps of the phase: an infinite weight
+ * gives NaN there. The bound, the copies and the parts of k are those of crk_conv1d, but the kernel is always copied.
+ * All else is computed output by output, as in crk_conv1d. */
 CRK_API crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                           crk_const_view_t src, const crk_layout_t *kernel_layout,
                                           crk_const_view_t kernel, crk_view_t dst, size_t stride, size_t padding,
