@@ -345,6 +345,30 @@ struct tile_place {
   }
 };
 
+/* Stores a tile whose rows pass through shared memory, `room`, in a call without a log-sum-exp and without parts of the
+ * keys. `first` is the team's first row of the tile. */
+template <class T, class S, bool General>
+CRK_FN void store_tile(const crk_attention_call_t &call, const attention_team<T, S, General> &mine,
+                       const result_rows<T> &results, uint32_t *room, uint32_t first, uint32_t first_column) {
+  using core = typename S::core;
+  const uint32_t count = results.count;
+  CRK_UNROLL
+  for (int i = 0; i < S::tall; i++) {
+    CRK_UNROLL
+    for (int r = 0; r < core::rows; r++) {
+      const uint32_t row = first + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r));
+      const float weight = core::combine(mine.weight[i][r], [](float a, float b) { return a + b; });
+      const float factor = weight == 0.0f ? 0.0f : reciprocal_near(weight);
+      CRK_UNROLL
+      for (int n = 0; n < S::across; n++) {
+        put_row<T, S>(mine.sum[i][n][r], factor, room, row, first_column + static_cast<uint32_t>(n * S::span));
+      }
+    }
+  }
+  wave_barrier();
+  store_rows<T, S>(room, results.first, results.row_stride, first, count, first_column, call.dv, call.by_vectors != 0);
+}
+
 /* A block computes Rows queries of a head. */
 template <class T, int Width, int Rows, int Threads, bool General>
 CRK_FN void attention_tile(const crk_attention_call_t &call) {
@@ -364,6 +388,11 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   } else {
     CRK_SHARED(aligned_codes16, room, S::words / 4);
     key_room = reinterpret_cast<uint32_t *>(room);
+  }
+  result_rows<T> *results = nullptr;
+  if constexpr (S::passes_rows) {
+    CRK_SHARED(result_rows<T>, waiting, 1);
+    results = waiting;
   }
   uint32_t *const value_room = S::takes_turns ? key_room : key_room + S::key_words;
 
@@ -472,6 +501,10 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     keys.begin(key_room, key_rows, begin, sequence.keys, call.d, by_vectors);
   }
   if constexpr (S::passes_rows) {
+    if (thread_index().x == 0) {
+      T *const dst = const_cast<T *>(sequence.head<T>(call.dst, call.dst_strides, head, sequence.first_query));
+      *results = {dst + first_row * call.dst_strides.row, call.dst_strides.row, sequence.queries - first_row};
+    }
     if (begin >= end) { /* no step waits until the queries are there, and results take their place */
       keys.finish(key_room);
       barrier();
@@ -501,6 +534,12 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
   }
 
+  if constexpr (S::passes_rows) {
+    if (call.parts.size == 1 && call.lse == nullptr) {
+      store_tile<T, S>(call, mine, *results, query_room, team_row - first_row, first_column);
+      return;
+    }
+  }
   const crk_attention_call_t &last = reread(call); /* nothing of this waits in registers */
   const tile_place here(last);
   const attention_sequence own(last, here.sequence);
