@@ -264,8 +264,8 @@ CRK_FN void multiply_quarters(const T &t, const Products &products, int first, i
     return;
   }
   /* With one square per wave, all quarters at once: their places in shared memory are then a part of the instructions.
-   * RDNA has too few registers for two scales per quarter. */
-  if constexpr (Products::height * Products::width == 1 && Products::tall * T::parts < 16) {
+   * RDNA has too few registers for two scales per quarter, and for wider tiles. */
+  if constexpr (Products::height * Products::width == 1 && (Products::tall != 8 || (T::parts == 1 && T::count == 16))) {
     if (first == 0 && last == step_quarters) {
       CRK_UNROLL
       for (int quarter = 0; quarter < step_quarters; quarter++) {
