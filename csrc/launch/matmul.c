@@ -141,17 +141,12 @@ void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t do
   crk_priv_divisor_init(&call->heights[1], rest != 0 ? rest : 1, true);
 }
 
-/* Launches across * down blocks for each part of k of each matrix of the batch; or one per unit, each of which computes
- * the work of several (walks). */
+/* Launches across * down blocks for each part of k of each matrix of the batch. */
 static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t function, problem_t *problem,
-                                         uint64_t across, uint64_t down, uint32_t shared_bytes, bool walks) {
+                                         uint64_t across, uint64_t down, uint32_t shared_bytes) {
   crk_matmul_t *call = &problem->call;
   crk_priv_matmul_tiles_init(call, across, down);
-  uint64_t blocks = across * down * call->parts.size * call->batch.numel;
-  if (walks) {
-    blocks = crk_priv_least(blocks, crk_priv_units(self));
-    call->walkers = (uint32_t)blocks;
-  }
+  const uint64_t blocks = across * down * call->parts.size * call->batch.numel;
   const void *args[] = {call, &problem->lhs, &problem->rhs, &problem->dst};
   return crk_priv_launch_all_blocks(self, function, blocks, function->signature.max_threads, shared_bytes,
                                     &call->first_block, args);
@@ -184,7 +179,7 @@ static crk_status_t launch_matmul_rows(crk_device_t self, problem_t *problem) {
                          "matmul_%s_rows_vec", crk_dtype_name(problem->dtype)));
   call->log2_width = choose_row_threads(self, problem);
   const uint64_t rows = (uint64_t)CRK_MATMUL_VEC_ROWS * (CRK_MATMUL_VEC_THREADS >> call->log2_width);
-  return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, rows), 1, 0, false);
+  return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, rows), 1, 0);
 }
 
 /* Describes a product of one row with long rows, for matmul_wide.h. Returns false if that kernel does not take it. */
@@ -208,7 +203,7 @@ static crk_status_t launch_matmul_columns(crk_device_t self, problem_t *problem)
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_COLUMNS + (uint32_t)problem->dtype, CRK_MODULE_MATMUL, &function,
                          "matmul_%s_columns_vec", crk_dtype_name(problem->dtype)));
   const uint64_t columns = CRK_MATMUL_VEC_ACROSS * (16 / problem->element_bytes);
-  return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(problem->call.rhs.rows, columns), 1, 0, false);
+  return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(problem->call.rhs.rows, columns), 1, 0);
 }
 
 /* Whether the kernels of a tile are those on matrix cores of NVIDIA GPUs: with dynamic shared memory and asynchronous
@@ -283,7 +278,7 @@ static crk_status_t launch_matmul_parts(crk_device_t self, problem_t *problem, c
   void *dst = problem->dst, *sums;
   CRK_TRY(crk_alloc(self, parts * count * (problem->dtype == CRK_DTYPE_F64 ? 8 : 4), &sums));
   problem->dst = sums;
-  crk_status_t status = launch_matmul_blocks(self, function, problem, across, down, shared_bytes, false);
+  crk_status_t status = launch_matmul_blocks(self, function, problem, across, down, shared_bytes);
   if (status == CRK_OK) {
     const void *args[5] = {&sums, &parts, &count, &dst};
     status = crk_priv_launch_threads(self, add, count, args, 4);
@@ -311,9 +306,8 @@ static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {
     choose_k_parts(self, problem, across * down * call->batch.numel);
   }
   const uint32_t shared_bytes = is_on_cuda_cores(self, problem, choice) ? tile->cuda_bytes : 0;
-  return call->parts.size > 1
-             ? launch_matmul_parts(self, problem, function, across, down, shared_bytes)
-             : launch_matmul_blocks(self, function, problem, across, down, shared_bytes, choice == WIDE);
+  return call->parts.size > 1 ? launch_matmul_parts(self, problem, function, across, down, shared_bytes)
+                              : launch_matmul_blocks(self, function, problem, across, down, shared_bytes);
 }
 
 /* ---- BLAS */

@@ -109,8 +109,6 @@ typedef struct crk_matmul {
   uint64_t part_k;
   uint32_t by_vectors; /* 1: dst can be written in packs along n, of up to 8 halves or 4 wider numbers */
   uint32_t log2_width; /* log2 of the threads per row of the matrix, in matmul_vec.h */
-  uint32_t walkers; /* wide tiles: blocks of the launch, each of which computes every tile that is so many further */
-  uint32_t unused; /* padding */
 } crk_matmul_t;
 
 #endif

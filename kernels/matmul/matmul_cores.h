@@ -187,26 +187,6 @@ struct product_team {
   }
 };
 
-/* Begins to copy a step to `slot`, if it is wanted. */
-template <class Copies, class Left, class Right>
-CRK_FN void begin_direct_step(Left &left, Right &right, uint32_t *slot, bool wanted) {
-  left.begin(slot, wanted);
-  right.begin(slot + Left::tile::words, wanted);
-  Copies::end_group();
-  left.advance();
-  right.advance();
-}
-
-/* Begins the steps that are under way when add_direct_steps begins. */
-template <class S, class Left, class Right>
-CRK_FN void begin_direct_steps(Left &left, Right &right, uint32_t *room, uint32_t steps) {
-  using copies = choose<Left::is_direct, async_copies, void>;
-  CRK_UNROLL
-  for (uint32_t i = 0; i + 1 < S::slots; i++) {
-    begin_direct_step<copies>(left, right, room + i * (Left::tile::words + Right::tile::words), i < steps);
-  }
-}
-
 /* Adds the products of `steps` whole steps to the sums of `team`. Copies go straight to shared memory: S::slots - 1
  * steps are under way. The operands of a product are loaded before the product before begins, also those of the first
  * product of the next step. Nothing in the loop is a branch, so that the compiler can mix all of it. */
@@ -216,6 +196,17 @@ CRK_FN void add_direct_steps(Team &team, Left &left, Right &right, uint32_t *roo
   constexpr uint32_t left_words = Left::tile::words, words = left_words + Right::tile::words, slots = S::slots;
   constexpr int parts = Team::steps;
   static_assert(parts % 2 == 0, "the operands of each step begin in the same place");
+  const auto begin = [&](uint32_t *slot, bool wanted) {
+    left.begin(slot, wanted);
+    right.begin(slot + left_words, wanted);
+    copies::end_group();
+    left.advance();
+    right.advance();
+  };
+  CRK_UNROLL
+  for (uint32_t i = 0; i + 1 < slots; i++) {
+    begin(room + i * words, i < steps);
+  }
   typename Team::operands some[2];
   uint32_t *slot = room, *last = room + (slots - 1) * words;
   copies::template wait<static_cast<int>(slots) - 2>();
@@ -233,7 +224,7 @@ CRK_FN void add_direct_steps(Team &team, Left &left, Right &right, uint32_t *roo
       }
       some[(part + 1) % 2].load(team, slot, slot + left_words, (part + 1) % parts);
       if (part == 0) {
-        begin_direct_step<copies>(left, right, last, step + slots - 1 < steps);
+        begin(last, step + slots - 1 < steps);
       }
       team.multiply(some[part % 2]);
     }
@@ -278,16 +269,13 @@ CRK_FN void add_rest(Team &team, Left &left, Right &right, uint32_t *room, uint6
   right.advance();
 }
 
-/* Adds the products of k numbers to the sums of `team`. `begun`: begin_direct_steps has begun with them. */
+/* Adds the products of k numbers to the sums of `team`. */
 template <class S, class Team, class Left, class Right>
-CRK_FN void add_products(Team &team, Left &left, Right &right, uint32_t *room, uint64_t k, bool begun = false) {
+CRK_FN void add_products(Team &team, Left &left, Right &right, uint32_t *room, uint64_t k) {
   uint64_t done = 0;
   if constexpr (S::has_cores) {
     const uint32_t whole = left.by_pieces() && right.by_pieces() ? static_cast<uint32_t>(k / S::depth) : 0;
     if constexpr (Left::is_direct && Right::is_direct) {
-      if (!begun) {
-        begin_direct_steps<S>(left, right, room, whole);
-      }
       add_direct_steps<S>(team, left, right, room, whole);
     } else {
       add_held_steps<S>(team, left, right, room, whole);
@@ -389,50 +377,11 @@ CRK_FN void matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *r
   }
 }
 
-/* Computes every tile whose number is the block's plus a multiple of call.walkers. The first steps of the next tile are
- * copied while a tile is stored. */
-template <class S, bool Across, class T>
-CRK_FN void walk_tiles(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
-  using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
-  using right_copy = operand_copy<T, S::Columns, S::depth, S::Threads, Across>;
-  const uint32_t blocks = static_cast<uint32_t>(call.tiles.size * call.batch.numel); /* dst would have 2^47 numbers */
-  bool begun = false;
-  CRK_NO_UNROLL
-  for (uint32_t block = block_index().x; block < blocks; block += call.walkers) {
-    const matmul_place place(call, S::Rows, S::Columns, block);
-    left_copy left(lhs + place.lhs, call.lhs, place.rows);
-    right_copy right(rhs + place.rhs, call.rhs, place.columns);
-    if (begun) {
-      left.advance(S::slots - 1);
-      right.advance(S::slots - 1);
-    }
-    product_team<S, left_copy, right_copy> team;
-    add_products<S>(team, left, right, room, place.k, begun);
-    begun = blocks - block > call.walkers;
-    barrier();
-    if (begun) {
-      const matmul_place next(call, S::Rows, S::Columns, block + call.walkers);
-      left_copy next_left(lhs + next.lhs, call.lhs, next.rows);
-      right_copy next_right(rhs + next.rhs, call.rhs, next.columns);
-      const bool by_pieces = next_left.by_pieces() && next_right.by_pieces();
-      begin_direct_steps<S>(next_left, next_right, room, by_pieces ? static_cast<uint32_t>(next.k / S::depth) : 0);
-    }
-    store_product(call, matmul_place(call, S::Rows, S::Columns, block), team, dst);
-  }
-}
-
-/* dst = lhs * rhs in tiles of Rows x Columns, one per block, or several of the wide tiles. */
+/* dst = lhs * rhs in tiles of Rows x Columns, one per block. */
 template <class T, int Rows, int Columns, int Threads>
 CRK_FN void matmul_cores(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst) {
   using S = product_shape<T, Rows, Columns, Threads>;
-  if constexpr (S::is_direct && Rows * Columns > 128 * 128) {
-    uint32_t *const room = dynamic_shared<uint32_t>();
-    if (call.rhs.way == CRK_MATMUL_ALONG_ROWS) {
-      walk_tiles<S, true>(call, lhs, rhs, dst, room);
-    } else {
-      walk_tiles<S, false>(call, lhs, rhs, dst, room);
-    }
-  } else if constexpr (S::is_direct) {
+  if constexpr (S::is_direct) {
     uint32_t *const room = dynamic_shared<uint32_t>();
     if (call.rhs.way == CRK_MATMUL_ALONG_ROWS) {
       matmul_cores_tile<S, true>(call, lhs, rhs, dst, room);

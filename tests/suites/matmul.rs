@@ -498,8 +498,6 @@ struct Call {
     part_k: u64,
     by_vectors: u32,
     log2_width: u32,
-    walkers: u32,
-    unused: u32,
 }
 
 /// crk_divisor_t: n / size == (mulhi(n, mul) + n) >> shift.
@@ -688,7 +686,6 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
             parts: divisor(1),
             part_k: k as u64,
             by_vectors: (n % stored_together(t) == 0 && aligned).into(),
-            walkers: 1, // for wide tiles, which a block computes one after the other
             ..Call::default().with_tiles(tiles_across, tiles_down)
         };
         launch_by_name(
@@ -697,7 +694,7 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
             &problem,
             problem.dst.memory.ptr(),
             &call,
-            if columns == 256 { 1 } else { tiles_down * tiles_across },
+            tiles_down * tiles_across,
             geometry(target, t, tile),
         )?;
         problem.check()
