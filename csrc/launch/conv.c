@@ -125,6 +125,7 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
       .batch = batch,
       .src = first,
       .kernel = weights,
+      .kernel_is_contiguous = kernel_extent.is_contiguous,
       .dst = call->dst,
       .shape = {.c_in = src_layout->dims[1],
                 .h_in = flat ? 1 : src_layout->dims[2],

@@ -20,11 +20,6 @@ typedef struct pieces {
   uint64_t windows_bytes, product_bytes, kernel_bytes; /* of scratch memory; 0 for what is not needed */
 } pieces_t;
 
-static bool is_contiguous(const crk_conv_t *s) {
-  return s->kernel_strides[0] == s->c_in * s->h_k * s->w_k && s->kernel_strides[1] == s->h_k * s->w_k &&
-         s->kernel_strides[2] == s->w_k && s->kernel_strides[3] == 1;
-}
-
 static pieces_t cut(const crk_convolution_t *convolution, uint64_t bytes) {
   const crk_conv_t *s = &convolution->shape;
   pieces_t p = {.taps = s->c_in * s->h_k * s->w_k};
@@ -33,7 +28,7 @@ static pieces_t cut(const crk_convolution_t *convolution, uint64_t bytes) {
   p.images = p.rows < s->h_out ? 1 : crk_priv_least(convolution->batch, fitting / s->h_out);
   p.windows_bytes = p.images * p.rows * row;
   p.product_bytes = p.rows < s->h_out ? s->c_out * p.rows * s->w_out * bytes : 0;
-  p.kernel_bytes = is_contiguous(s) ? 0 : s->c_out * p.taps * bytes;
+  p.kernel_bytes = convolution->kernel_is_contiguous ? 0 : s->c_out * p.taps * bytes;
   return p;
 }
 

@@ -13,6 +13,7 @@ typedef struct crk_convolution {
   bool transposed;
   uint64_t batch;
   const void *src, *kernel; /* their first elements */
+  bool kernel_is_contiguous;
   crk_view_t dst;
 } crk_convolution_t;
 

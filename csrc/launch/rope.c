@@ -7,8 +7,8 @@ CRK_OP_FROM_ROOT(crk_rope_kind_from_root, crk_rope_kind_t, roots, CRK_ROPE_MAP)
 
 enum { ROPE_KINDS = 0 CRK_ROPE_MAP(CRK_COUNT_ONE) };
 
-/* The kernels, by what a thread rotates: one pair; 16 bytes of pairs in one head, or in two or four, which share
- * angles. Their loads are in flight at once. Halves have no HEADS4: their pairs would take too many registers. */
+/* The kernels, by what a thread rotates: one pair, or 16 bytes of pairs in one, two or four heads. These heads share
+ * angles, and their loads are in flight at once. Halves have no HEADS4: their pairs would take too many registers. */
 enum { PAIR, HEADS1, HEADS2, HEADS4, ROPE_WAYS };
 static const char *const suffixes[ROPE_WAYS] = {"pair", "heads1", "heads2", "heads4"};
 _Static_assert(2 * (int)ROPE_WAYS * (int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(ROPE), "as the list of slots counts");

@@ -41,10 +41,11 @@ CRK_API crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t 
  * 8) * 2^-23 times the sum of the products' magnitudes. NaN and infinities propagate. Zeros outside of the image are
  * multiplied too: an infinite weight gives NaN there. crk_matmul says when a tiny number may count as 0.
  *
- * Other convolutions of f32 and f64 with as many channels are products too: of the windows, which are written to
- * scratch memory as crk_im2col1d writes them, by crk_matmul, whose error they have. This takes two launches for each
- * 256 MiB of windows (or for a row of windows of an image, if that is larger). Where an image has more windows, each
- * part is a row or several of one image, and takes a third launch. A kernel that is not contiguous takes one more.
+ * Other convolutions of f32 and f64 with as many channels are products too. Their windows are written to scratch
+ * memory, as crk_im2col1d writes them. crk_matmul multiplies the kernel by them, and its error bound holds. Each part
+ * of up to 256 MiB of windows takes these two launches. A row of windows of an image is never cut, even if it is
+ * larger. An image with more windows is cut into parts of several rows, and each part takes a third launch. A kernel
+ * that is not contiguous takes one more launch.
  *
  * All else is computed output by output. The sum runs over k, and for each k over c. Products are fused into the sum;
  * f16, bf16 and f8e4m3 are added up in f32 and rounded once; integers wrap. Nothing is added outside of the image. So

@@ -152,8 +152,8 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
     })
 }
 
-/// Convolutions of f64 whose windows do not fit into the scratch memory at once: rows of one image at a time, and some
-/// images at a time.
+/// Convolutions of f64 whose windows do not fit into the scratch memory at once. The launcher takes some rows of one
+/// large image at a time, and some of several small images.
 pub fn pieces(target: &Target) -> Outcome {
     const CHANNELS: usize = 64;
     let device = &target.device;
