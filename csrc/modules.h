@@ -28,7 +28,8 @@
   XX(ATTENTION, attention)             \
   XX(ATTENTION_SPLIT, attention_split) \
   XX(CONV_CORES, conv_cores)           \
-  XX(GATE, gate)
+  XX(GATE, gate)                       \
+  XX(COMM, comm)
 
 typedef enum crk_module_index {
 #define XX(upper, lower) CRK_MODULE_##upper,

@@ -218,5 +218,6 @@ modules! {
         ATTENTION_SPLIT attention_split,
         CONV_CORES conv_cores,
         GATE gate,
+        COMM comm,
     }
 }

@@ -174,6 +174,9 @@ static crk_status_t create(crk_device_t device, const crk_comm_id_t *id, uint32_
   }
   if (status == CRK_OK && waits) {
     status = wait_until_ready(self, where, self->deadline + 1.0);
+    if (status == CRK_OK && self->transport->connect != NULL) {
+      status = self->transport->connect(self, where);
+    }
   }
   if (status != CRK_OK) {
     self->transport->release(self, true);
@@ -264,8 +267,7 @@ static crk_status_t wait_for_mark(crk_comm_t self, const char *where, uint32_t t
   }
 }
 
-/* Waits for the work in the stream, as crk_comm_wait does, but leaves what kernels reported. */
-static crk_status_t wait_for_work(crk_comm_t self, const char *where, uint32_t timeout_ms) {
+crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uint32_t timeout_ms) {
   CRK_TRY(crk_priv_refuse_capture(self->device, where));
   const double deadline = crk_priv_comm_deadline(timeout_ms);
   crk_status_t status = wait_until_ready(self, where, deadline);
@@ -284,7 +286,7 @@ static crk_status_t wait_for_work(crk_comm_t self, const char *where, uint32_t t
 
 crk_status_t crk_comm_wait(crk_comm_t self, uint32_t timeout_ms) {
   CRK_CHECK_HANDLE(self, COMM, "crk_comm_wait");
-  CRK_TRY(wait_for_work(self, "crk_comm_wait", timeout_ms));
+  CRK_TRY(crk_priv_comm_wait_for_work(self, "crk_comm_wait", timeout_ms));
   return crk_priv_errors_take(self->device);
 }
 
@@ -294,7 +296,7 @@ void crk_comm_destroy(crk_comm_t self) {
   }
   bool aborts = query(self, "crk_comm_destroy") != CRK_OK;
   if (!aborts && !crk_priv_capturing(self->device)) {
-    aborts = wait_for_work(self, "crk_comm_destroy", self->timeout_ms) != CRK_OK;
+    aborts = crk_priv_comm_wait_for_work(self, "crk_comm_destroy", self->timeout_ms) != CRK_OK;
   }
   self->transport->release(self, aborts);
   comm_free(self);
@@ -393,7 +395,7 @@ static crk_status_t count_operations(const crk_comm_call_t *calls, size_t count)
   for (size_t i = 0; i < count; i++) {
     crk_comm_t comm = calls[i].comm;
     if (comm->device->is_synchronous && !crk_priv_capturing(comm->device)) {
-      CRK_TRY(wait_for_work(comm, crk_priv_comm_function(calls[i].kind), comm->timeout_ms));
+      CRK_TRY(crk_priv_comm_wait_for_work(comm, crk_priv_comm_function(calls[i].kind), comm->timeout_ms));
     }
   }
   return CRK_OK;

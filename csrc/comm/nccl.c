@@ -281,6 +281,7 @@ static crk_status_t settle(crk_comm_t comm, const char *where) {
 }
 
 static void nccl_interrupt(crk_comm_t comm) {
+  crk_priv_one_shot_stop(comm);
   if (comm->is_blocking) { /* the thread inside does not look at the failure before the library lets it go */
     void *handle = crk_priv_comm_take_handle(comm);
     if (handle != NULL) {
@@ -289,8 +290,12 @@ static void nccl_interrupt(crk_comm_t comm) {
   }
 }
 
+/* After a failure the memory of one_shot.c is kept until the process ends: other ranks may still write to it. */
 static void nccl_release(crk_comm_t comm, bool aborts) {
   library_t *self = library_of(comm->device);
+  if (aborts) {
+    crk_priv_one_shot_stop(comm);
+  }
   if (comm->handle == NULL || comm->device->driver->bind(comm->device->driver_device) != CRK_OK) {
     return;
   }
@@ -301,6 +306,9 @@ static void nccl_release(crk_comm_t comm, bool aborts) {
   void *handle = crk_priv_comm_take_handle(comm);
   if (handle != NULL) {
     (aborts ? self->calls.ncclCommAbort : self->calls.ncclCommDestroy)(handle);
+    if (!aborts) {
+      crk_priv_one_shot_release(comm);
+    }
   }
 }
 
@@ -414,6 +422,9 @@ static crk_status_t nccl_start(const crk_comm_call_t *calls, size_t count) {
   }
   crk_comm_set_t set;
   CRK_TRY(crk_priv_comms_enter(calls, count, &set));
+  if (count == 1 && crk_priv_one_shot_takes(calls)) {
+    return crk_priv_comms_leave(&set, crk_priv_one_shot_start(calls));
+  }
   crk_status_t status = CRK_OK;
   /* A program may have HIP and CUDA devices. The calls of each library follow each other. */
   for (size_t first = 0; first < count && status == CRK_OK;) {
@@ -436,6 +447,7 @@ static crk_status_t nccl_start(const crk_comm_call_t *calls, size_t count) {
 const crk_comm_transport_t crk_priv_comm_nccl = {.library = nccl_library,
                                                  .id_create = nccl_id_create,
                                                  .create = nccl_create,
+                                                 .connect = crk_priv_one_shot_create,
                                                  .poll = nccl_poll,
                                                  .check_reduction = nccl_check_reduction,
                                                  .start = nccl_start,

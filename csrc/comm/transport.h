@@ -7,6 +7,7 @@
 #ifndef CRK_TRANSPORT_H
 #define CRK_TRANSPORT_H
 
+#include "call/one_shot_call.h"
 #include "core.h"
 
 /* XX(NAME, public function) */
@@ -56,6 +57,9 @@ typedef struct crk_comm_transport {
   crk_status_t (*id_create)(crk_device_t device, crk_comm_id_t *id);
   /* Begins to create the rank, and sets comm->handle. With `may_wait` it may wait for the other ranks. */
   crk_status_t (*create)(crk_comm_t comm, const crk_comm_id_t *id, bool may_wait, const char *where);
+  /* Connects the ranks further, once they are ready. All ranks that may wait in `create` do this; NULL if there is
+   * nothing to do. */
+  crk_status_t (*connect)(crk_comm_t comm, const char *where);
   /* CRK_OK where the communicator is ready and has no failure; CRK_NOT_READY, without a sentence, where it is not ready
    * yet. Else the failure, with its sentence. Waits for nothing. The caller is inside. */
   crk_status_t (*poll)(crk_comm_t comm, const char *where);
@@ -71,6 +75,14 @@ typedef struct crk_comm_transport {
 } crk_comm_transport_t;
 
 extern const crk_comm_transport_t crk_priv_comm_nccl, crk_priv_comm_in_process;
+
+/* For one_shot.c. Empty where the ranks do not use it. */
+typedef struct crk_one_shot {
+  bool is_ready; /* on all ranks */
+  uint64_t *host; /* in coherent host memory: host[0] stops the kernels if it is not 0 */
+  void *areas[CRK_ONE_SHOT_RANKS]; /* the exchange area of each rank, as this GPU sees it */
+  bool is_opened[CRK_ONE_SHOT_RANKS]; /* the area is another process's */
+} crk_one_shot_t;
 
 struct crk_comm {
   uint32_t magic;
@@ -89,6 +101,7 @@ struct crk_comm {
   char sentence[640];
   void *handle; /* of the transport; NULL once it is released */
   bool is_blocking; /* for nccl.c: calls wait in the library */
+  crk_one_shot_t one_shot;
 };
 
 /* The time that is left until `deadline`, in seconds; may be below 0. */
@@ -115,6 +128,26 @@ crk_status_t crk_priv_comm_failure(crk_comm_t self, const char *where);
 
 /* Returns the handle, and sets it to NULL. */
 void *crk_priv_comm_take_handle(crk_comm_t self);
+
+/* Waits for the work in the stream, as crk_comm_wait does, but leaves what kernels reported. */
+crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uint32_t timeout_ms);
+
+/* ---- sums of few elements: one_shot.c */
+
+/* Finds out whether all ranks can use one_shot.c, and prepares it. All ranks of a ready communicator call this. */
+crk_status_t crk_priv_one_shot_create(crk_comm_t self, const char *where);
+
+/* Whether one_shot.c does this call. The answer is the same on all ranks. */
+bool crk_priv_one_shot_takes(const crk_comm_call_t *call);
+
+/* Puts such a call into the stream. The caller has entered the communicator. */
+crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call);
+
+/* Ends the kernels that wait for other ranks. */
+void crk_priv_one_shot_stop(crk_comm_t self);
+
+/* Frees its memory. No rank's kernel uses that any more. */
+void crk_priv_one_shot_release(crk_comm_t self);
 
 /* The communicators of some calls, each once, in the order of their addresses. */
 typedef struct crk_comm_set {

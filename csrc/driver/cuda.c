@@ -80,6 +80,7 @@ enum {
 enum { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 };
 enum { CU_MEMHOSTALLOC_PORTABLE = 1 };
 enum { CU_STREAM_NON_BLOCKING = 1 };
+enum { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
 /* Relaxed: while one handle is captured, the same thread may allocate memory and load modules through others. */
 enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 
@@ -109,6 +110,9 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
                                size_t bytes, CUstream stream))                                                      \
   REQUIRED(cuDeviceCanAccessPeer, (int *can_access, CUdevice device, CUdevice peer))                                \
   REQUIRED(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags))                                                 \
+  OPTIONAL(cuIpcGetMemHandle, (crk_peer_handle_t * handle, CUdeviceptr ptr))                                        \
+  OPTIONAL(cuIpcOpenMemHandle_v2, (CUdeviceptr * ptr, crk_peer_handle_t handle, unsigned flags))                    \
+  OPTIONAL(cuIpcCloseMemHandle, (CUdeviceptr ptr))                                                                  \
   REQUIRED(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream))                  \
   REQUIRED(cuStreamCreate, (CUstream * stream, unsigned flags))                                                     \
   REQUIRED(cuStreamDestroy_v2, (CUstream stream))                                                                   \
@@ -452,6 +456,36 @@ static crk_status_t cuda_alloc(crk_driver_device_t *device, size_t bytes, void *
 static void cuda_free(crk_driver_device_t *device, void *ptr) {
   if (cuda_bind(device) == CRK_OK) {
     (void)cu.cuMemFree_v2(device_ptr(ptr));
+  }
+}
+
+#define NEED(name)                                                                  \
+  do {                                                                              \
+    if (cu.name == NULL) {                                                          \
+      return crk_priv_error(CRK_UNSUPPORTED, #name " is missing in %s", cuda_path); \
+    }                                                                               \
+  } while (0)
+
+static crk_status_t cuda_peer_export(crk_driver_device_t *device, void *ptr, crk_peer_handle_t *handle) {
+  NEED(cuIpcGetMemHandle);
+  CRK_TRY(cuda_bind(device));
+  CU_TRY(cu.cuIpcGetMemHandle(handle, device_ptr(ptr)), "cuIpcGetMemHandle");
+  return CRK_OK;
+}
+
+static crk_status_t cuda_peer_open(crk_driver_device_t *device, const crk_peer_handle_t *handle, void **ptr) {
+  NEED(cuIpcOpenMemHandle_v2);
+  NEED(cuIpcCloseMemHandle);
+  CUdeviceptr got = 0;
+  CRK_TRY(cuda_bind(device));
+  CU_TRY(cu.cuIpcOpenMemHandle_v2(&got, *handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), "cuIpcOpenMemHandle");
+  *ptr = (void *)(uintptr_t)got;
+  return CRK_OK;
+}
+
+static void cuda_peer_close(crk_driver_device_t *device, void *ptr) {
+  if (cuda_bind(device) == CRK_OK) {
+    (void)cu.cuIpcCloseMemHandle(device_ptr(ptr));
   }
 }
 
@@ -894,6 +928,11 @@ const crk_driver_t crk_priv_driver_cuda = {
     .alloc = cuda_alloc,
     .free = cuda_free,
     .host_alloc = cuda_host_alloc,
+    .peer_alloc = cuda_alloc, /* stores of other GPUs reach all memory */
+    .peer_free = cuda_free,
+    .peer_export = cuda_peer_export,
+    .peer_open = cuda_peer_open,
+    .peer_close = cuda_peer_close,
     .host_alloc_coherent = cuda_host_alloc, /* all pinned memory is coherent */
     .host_free = cuda_host_free,
     .copy = cuda_copy,

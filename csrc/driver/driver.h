@@ -35,6 +35,11 @@ typedef struct crk_driver_graph crk_driver_graph_t; /* an instantiated graph */
 
 typedef enum crk_copy_kind { CRK_COPY_TO_DEVICE, CRK_COPY_TO_HOST, CRK_COPY_ON_DEVICE } crk_copy_kind_t;
 
+/* hipIpcMemHandle_t and CUipcMemHandle, which are passed by value. */
+typedef struct crk_peer_handle {
+  uint8_t bytes[64];
+} crk_peer_handle_t;
+
 /* The properties of a function. Numbers that the driver does not know are 0. */
 typedef struct crk_signature {
   const crk_param_t *params; /* owned by the driver's function; NULL where the driver does not know them */
@@ -65,6 +70,13 @@ typedef struct crk_driver {
    * device. */
   crk_status_t (*alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
   void (*free)(crk_driver_device_t *device, void *ptr);
+  /* Memory that other GPUs write while kernels of this one read it, in other processes too. `peer_export` gives the
+   * handle with which another process of this host opens it by `peer_open`. NULL where the driver has no such memory. */
+  crk_status_t (*peer_alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
+  void (*peer_free)(crk_driver_device_t *device, void *ptr);
+  crk_status_t (*peer_export)(crk_driver_device_t *device, void *ptr, crk_peer_handle_t *handle);
+  crk_status_t (*peer_open)(crk_driver_device_t *device, const crk_peer_handle_t *handle, void **ptr);
+  void (*peer_close)(crk_driver_device_t *device, void *ptr);
   crk_status_t (*host_alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
   /* The same, uncached on both sides, for data that kernels write by atomic operations and the host reads. */
   crk_status_t (*host_alloc_coherent)(crk_driver_device_t *device, size_t bytes, void **ptr);

@@ -61,6 +61,10 @@
   XX(hipMemcpyPeerAsync, (void *dst, int dst_device, const void *src, int src_device, size_t bytes, void *stream)) \
   XX(hipDeviceCanAccessPeer, (int *can_access, int device, int peer))                                              \
   XX(hipDeviceEnablePeerAccess, (int peer, unsigned flags))                                                        \
+  XX(hipExtMallocWithFlags, (void **ptr, size_t bytes, unsigned flags))                                            \
+  XX(hipIpcGetMemHandle, (crk_peer_handle_t * handle, void *ptr))                                                  \
+  XX(hipIpcOpenMemHandle, (void **ptr, crk_peer_handle_t handle, unsigned flags))                                  \
+  XX(hipIpcCloseMemHandle, (void *ptr))                                                                            \
   XX(hipEventElapsedTime, (float *milliseconds, void *start, void *end))                                           \
   XX(hipStreamBeginCapture, (void *stream, int mode))                                                              \
   XX(hipStreamEndCapture, (void *stream, void **graph))                                                            \
@@ -91,6 +95,8 @@ enum {
 
   HIP_HOST_MALLOC_PORTABLE = 1,
   HIP_HOST_MALLOC_COHERENT = 0x40000000, /* without it the environment variable HIP_HOST_COHERENT decides */
+  HIP_MALLOC_UNCACHED = 3,
+  HIP_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
   HIP_STREAM_NON_BLOCKING = 1,
   HIP_EVENT_DEFAULT = 0,
   HIP_COPY_TO_DEVICE = 1,
@@ -471,6 +477,41 @@ static crk_status_t hip_alloc(crk_driver_device_t *device, size_t bytes, void **
 }
 
 static void hip_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipFree(ptr)); }
+
+/* Uncached: loads of this GPU then see the stores of other GPUs while a kernel runs. */
+static crk_status_t hip_peer_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
+  NEED(hipExtMallocWithFlags);
+  CRK_TRY(hip_bind(device));
+  void *fresh = NULL;
+  const int code = hip.hipExtMallocWithFlags(&fresh, bytes, HIP_MALLOC_UNCACHED);
+  if (code != HIP_SUCCESS) {
+    return hip_failed(code, "hipExtMallocWithFlags(%zu bytes, uncached)", bytes);
+  }
+  *ptr = fresh;
+  return CRK_OK;
+}
+
+static crk_status_t hip_peer_export(crk_driver_device_t *device, void *ptr, crk_peer_handle_t *handle) {
+  NEED(hipIpcGetMemHandle);
+  CRK_TRY(hip_bind(device));
+  const int code = hip.hipIpcGetMemHandle(handle, ptr);
+  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipIpcGetMemHandle");
+}
+
+static crk_status_t hip_peer_open(crk_driver_device_t *device, const crk_peer_handle_t *handle, void **ptr) {
+  NEED(hipIpcOpenMemHandle);
+  NEED(hipIpcCloseMemHandle);
+  CRK_TRY(hip_bind(device));
+  void *opened = NULL;
+  const int code = hip.hipIpcOpenMemHandle(&opened, *handle, HIP_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  if (code != HIP_SUCCESS) {
+    return hip_failed(code, "hipIpcOpenMemHandle(device %d)", device->ordinal);
+  }
+  *ptr = opened;
+  return CRK_OK;
+}
+
+static void hip_peer_close(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipIpcCloseMemHandle(ptr)); }
 
 static crk_status_t hip_host_alloc_flags(crk_driver_device_t *device, size_t bytes, unsigned flags, void **ptr) {
   CRK_TRY(hip_bind(device));
@@ -941,6 +982,11 @@ const crk_driver_t crk_priv_driver_hip = {
     .alloc = hip_alloc,
     .free = hip_free,
     .host_alloc = hip_host_alloc,
+    .peer_alloc = hip_peer_alloc,
+    .peer_free = hip_free,
+    .peer_export = hip_peer_export,
+    .peer_open = hip_peer_open,
+    .peer_close = hip_peer_close,
     .host_alloc_coherent = hip_host_alloc_coherent,
     .host_free = hip_host_free,
     .copy = hip_copy,

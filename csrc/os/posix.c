@@ -197,6 +197,17 @@ double crk_priv_seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+uint64_t crk_priv_process(void) { return (uint64_t)getpid(); }
+
+bool crk_priv_host(char *text, size_t size) {
+  FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+  const bool found = file != NULL && fgets(text, (int)size, file) != NULL;
+  if (file != NULL) {
+    (void)fclose(file);
+  }
+  return found;
+}
+
 void crk_priv_sleep(double seconds) {
   struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
   while (nanosleep(&left, &left) != 0 && errno == EINTR) {}

@@ -110,6 +110,14 @@ double crk_priv_seconds(void) {
   return (double)now.QuadPart / (double)frequency.QuadPart;
 }
 
+uint64_t crk_priv_process(void) { return GetCurrentProcessId(); }
+
+bool crk_priv_host(char *text, size_t size) {
+  (void)text;
+  (void)size;
+  return false;
+}
+
 void crk_priv_sleep(double seconds) { Sleep((DWORD)(seconds * 1e3) + 1); }
 
 void *crk_priv_aligned_alloc(size_t bytes) { return _aligned_malloc(bytes, 256); }

@@ -86,6 +86,21 @@ CRK_FN T atomic_cas(T *address, T expected, T desired);
 /* Stores a value for the host, at `p` in host memory that the device reaches. */
 CRK_FN void publish(uint64_t *p, uint64_t value);
 
+/* ---- Messages between GPUs: words in memory that several GPUs reach, or the host too ---- */
+
+/* Stores two words at `to`, which is aligned to 16 bytes. Another GPU that loads a word by load_from_peers sees all of
+ * it or nothing. The order of the two words is not defined. */
+CRK_FN void store_for_peers(uint64_t *to, const pack<uint64_t, 2> &words);
+
+/* Loads two words, as they are now: past all caches that another GPU's stores do not reach. */
+CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from);
+
+/* The same for one word, also in host memory. */
+CRK_FN uint64_t load_from_host(const uint64_t *from);
+
+/* Stands in a loop that waits for a message. */
+CRK_FN void pause_wave();
+
 /* ---- Asynchronous copies ---- */
 
 /* struct async_copies: copies from global to shared memory that need no registers.

@@ -215,6 +215,16 @@ CRK_FN T atomic_min(T *address, T value) {
   return static_cast<T>(atomicMin(reinterpret_cast<A *>(address), static_cast<A>(value)));
 }
 CRK_FN void publish(uint64_t *p, uint64_t value) { *reinterpret_cast<volatile uint64_t *>(p) = value; }
+CRK_FN void store_for_peers(uint64_t *to, const pack<uint64_t, 2> &words) {
+  asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" : : "l"(to), "l"(words.v[0]), "l"(words.v[1]) : "memory");
+}
+CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
+  pack<uint64_t, 2> words;
+  asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(words.v[0]), "=l"(words.v[1]) : "l"(from) : "memory");
+  return words;
+}
+CRK_FN uint64_t load_from_host(const uint64_t *from) { return *reinterpret_cast<const volatile uint64_t *>(from); }
+CRK_FN void pause_wave() {}
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {
   using A = atomic_type<T>;

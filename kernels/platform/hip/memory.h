@@ -133,6 +133,17 @@ CRK_FN T atomic_min(T *address, T value) {
 CRK_FN void publish(uint64_t *p, uint64_t value) {
   __hip_atomic_store(p, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
+CRK_FN void store_for_peers(uint64_t *to, const pack<uint64_t, 2> &words) {
+  publish(to, words.v[0]);
+  publish(to + 1, words.v[1]);
+}
+CRK_FN uint64_t load_from_host(const uint64_t *from) {
+  return __hip_atomic_load(from, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
+  return {{load_from_host(from), load_from_host(from + 1)}};
+}
+CRK_FN void pause_wave() { __builtin_amdgcn_s_sleep(1); }
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {
   __hip_atomic_compare_exchange_strong(address, &expected, desired, __ATOMIC_RELAXED, __ATOMIC_RELAXED,

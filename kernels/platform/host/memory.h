@@ -2,6 +2,10 @@
 #ifndef CRK_PLATFORM_HOST_MEMORY_H
 #define CRK_PLATFORM_HOST_MEMORY_H
 
+#if !defined(_WIN32)
+#include <sched.h>
+#endif
+
 #include "platform/generic/shared_bytes.h"
 
 /* The address of a variable identifies the array to the driver. */
@@ -97,6 +101,19 @@ CRK_FN T atomic_min(T *address, T value) {
   return host::atomic_update(address, [value](T old) -> T { return old < value ? old : value; });
 }
 CRK_FN void publish(uint64_t *p, uint64_t value) { __atomic_store_n(p, value, __ATOMIC_RELAXED); }
+CRK_FN void store_for_peers(uint64_t *to, const pack<uint64_t, 2> &words) {
+  publish(to, words.v[0]);
+  publish(to + 1, words.v[1]);
+}
+CRK_FN uint64_t load_from_host(const uint64_t *from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
+CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
+  return {{load_from_host(from), load_from_host(from + 1)}};
+}
+CRK_FN void pause_wave() {
+#if !defined(_WIN32)
+  sched_yield();
+#endif
+}
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {
   __atomic_compare_exchange_n(address, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);

@@ -1,0 +1,126 @@
+/* All-reduce in one step: each rank sends all of its elements to all ranks, and each rank adds them. See
+ * call/one_shot_call.h for the memory.
+ *
+ * A block has one chunk. Its threads send a line to each rank, wait for the lines of all ranks, and add them in the
+ * order of the ranks, so that all ranks get the same bits. The chunk's counter gives the flag, and the slot is that of
+ * its lowest bit. A launch writes all lines of its chunks, also those behind the last element. So a slot never has
+ * lines that are older than two launches of its chunk, and flags may start again at 0.
+ *
+ * Two slots are enough: a rank writes to a slot again two launches later. It has then received the lines of the launch
+ * between them, which the receiver sent after it had read this slot. */
+#ifndef CRK_ONE_SHOT_H
+#define CRK_ONE_SHOT_H
+
+#include "call/one_shot_call.h"
+#include "numbers/element_types.h"
+
+namespace crk {
+
+/* A line's data: two words of 32 bits, and the elements of a type in them. */
+using line_data = pack<uint32_t, 2>;
+template <class T>
+constexpr int line_elements = CRK_LINE_DATA / static_cast<int>(sizeof(T));
+
+/* The lines of rank `from` in a slot of the area `area`. */
+CRK_FN uint64_t *slot_lines(void *area, uint32_t size, uint32_t chunk, uint32_t flag, uint32_t from) {
+  const uint64_t slot = (static_cast<uint64_t>(chunk) * 2 + (flag & 1)) * size + from;
+  return reinterpret_cast<uint64_t *>(static_cast<char *>(area) + CRK_AREA_COUNTERS +
+                                      slot * (CRK_CHUNK_LINES * CRK_LINE_BYTES));
+}
+
+CRK_FN void send_line(uint64_t *line, const line_data &data, uint32_t flag) {
+  const uint64_t high = static_cast<uint64_t>(flag) << 32;
+  store_for_peers(line, {{high | data.v[0], high | data.v[1]}});
+}
+
+CRK_FN bool has_flag(const pack<uint64_t, 2> &words, uint32_t flag) {
+  return static_cast<uint32_t>(words.v[0] >> 32) == flag && static_cast<uint32_t>(words.v[1] >> 32) == flag;
+}
+
+/* Waits until a line has the flag, or *stop is not 0. `words` is what was loaded already. */
+CRK_FN void await_line(pack<uint64_t, 2> &words, const uint64_t *line, uint32_t flag, const uint64_t *stop) {
+  constexpr uint32_t patience = 1024; /* loads between two looks at host memory */
+  for (uint32_t loads = 1; !has_flag(words, flag); loads++) {
+    if (loads % patience == 0 && load_from_host(stop) != 0) {
+      return;
+    }
+    pause_wave();
+    words = load_from_peers(line);
+  }
+}
+
+/* Sends this thread's line to all other ranks, and returns the sum of all ranks' lines. */
+template <class T>
+CRK_FN pack<float, line_elements<T>> exchange_sum(const crk_one_shot_call_t &call, uint32_t chunk, uint32_t line,
+                                                  uint32_t flag, const pack<T, line_elements<T>> &mine) {
+  const line_data data = bit_cast<line_data>(mine);
+  for (uint32_t r = 0; r < call.size; r++) {
+    if (r != call.rank) {
+      send_line(slot_lines(call.areas[r], call.size, chunk, flag, call.rank) + 2 * line, data, flag);
+    }
+  }
+  const uint64_t *const own = slot_lines(call.areas[call.rank], call.size, chunk, flag, 0) + 2 * line;
+  pack<uint64_t, 2> words[CRK_ONE_SHOT_RANKS] = {}; /* the loads are under way together */
+  CRK_UNROLL
+  for (uint32_t r = 0; r < CRK_ONE_SHOT_RANKS; r++) {
+    if (r < call.size && r != call.rank) {
+      words[r] = load_from_peers(own + r * (2 * CRK_CHUNK_LINES));
+    }
+  }
+  pack<float, line_elements<T>> sum = {};
+  CRK_UNROLL
+  for (uint32_t r = 0; r < CRK_ONE_SHOT_RANKS; r++) {
+    if (r < call.size) {
+      line_data theirs = data;
+      if (r != call.rank) {
+        await_line(words[r], own + r * (2 * CRK_CHUNK_LINES), flag, call.stop);
+        theirs = {{static_cast<uint32_t>(words[r].v[0]), static_cast<uint32_t>(words[r].v[1])}};
+      }
+      const auto values = bit_cast<pack<T, line_elements<T>>>(theirs);
+      CRK_UNROLL
+      for (int i = 0; i < line_elements<T>; i++) {
+        const float value = convert<float>(values.v[i]);
+        sum.v[i] = r == 0 ? value : sum.v[i] + value;
+      }
+    }
+  }
+  return sum;
+}
+
+/* dst = the sum of all ranks' src, for the chunk of this block. */
+template <class T>
+CRK_FN void one_shot_sum(const crk_one_shot_call_t &call) {
+  constexpr int V = line_elements<T>;
+  const uint32_t chunk = block_index().x, line = thread_index().x;
+  uint32_t *const counter = static_cast<uint32_t *>(call.areas[call.rank]) + chunk;
+  const uint32_t flag = *counter + 1;
+  const uint64_t first = (static_cast<uint64_t>(chunk) * CRK_CHUNK_LINES + line) * V;
+  const T *src = static_cast<const T *>(call.src) + first;
+  T *dst = static_cast<T *>(call.dst) + first;
+  const int here = static_cast<int>(first >= call.count ? 0 : call.count - first < V ? call.count - first : V);
+  pack<T, V> mine = {};
+  if (here == V) {
+    mine = load_pack<T, V>(src);
+  }
+  CRK_UNROLL
+  for (int i = 0; i < V; i++) {
+    if (here < V && i < here) {
+      mine.v[i] = src[i];
+    }
+  }
+  const pack<float, V> sum = exchange_sum<T>(call, chunk, line, flag, mine);
+  CRK_UNROLL
+  for (int i = 0; i < V; i++) {
+    if (i < here) {
+      dst[i] = convert<T>(sum.v[i]);
+    }
+  }
+  barrier();
+  if (line == 0) {
+    *counter = flag;
+  }
+}
+
+}  // namespace crk
+
+#endif
