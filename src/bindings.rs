@@ -1,4 +1,4 @@
-// include/ fnv1a 63081a40ce3cd6dc88a3f371fd95b3ff
+// include/ fnv1a eb4b410663031533df880365d2471eab
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -998,6 +998,17 @@ unsafe extern "C" {
  stream; crk_device_synchronize would wait for ever. With CRK_COMM_FOREVER only a failure that the library notices
  ends the wait. Fails also as crk_device_synchronize does. Fails with CRK_CAPTURE while the handle is captured.*/
     pub fn crk_comm_wait(self_: crk_comm_t, timeout_ms: u32) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Later collectives run in the stream of `side`, another handle of the communicator's device, beside the work of the
+ communicator's own handle. So a sum may be under way while the device computes something else. NULL means the own
+ handle again. `side` stays open for as long as the communicator uses it.
+
+ The caller orders the two streams, by crk_event_record and crk_device_wait: the collective after the work that makes
+ its `src`, and whatever uses or frees its memory after the collective. crk_comm_wait waits for the work of both.
+
+ Fails with CRK_INVALID_ARGUMENT where `side` is on another device.*/
+    pub fn crk_comm_run_beside(self_: crk_comm_t, side: crk_device_t) -> crk_status_t;
 }
 unsafe extern "C" {
     /// The rank of this communicator, and the number of ranks.

@@ -115,6 +115,17 @@ impl Comm {
         check(unsafe { sys::crk_comm_abort(self.raw) })
     }
 
+    /// Runs later collectives in the stream of `side`, another handle of the same device: `crk_comm_run_beside`. None
+    /// means the own handle again.
+    ///
+    /// # Safety
+    /// The caller orders the two streams: a collective after the work that makes what it reads, and whatever uses or
+    /// frees its memory after the collective. `side` lives for as long as the communicator uses it.
+    pub unsafe fn run_beside(&self, side: Option<&Device>) -> Result<()> {
+        // SAFETY: a live communicator; a live handle, or none.
+        check(unsafe { sys::crk_comm_run_beside(self.raw, side.map_or(std::ptr::null_mut(), Device::raw)) })
+    }
+
     /// The C communicator, for calls of [`sys`]. It stays this object's.
     pub fn raw(&self) -> sys::crk_comm_t {
         self.raw

@@ -133,6 +133,67 @@ fn all_collectives(comm: &Comm) -> Result<(), Error> {
     comm.wait(PATIENCE)
 }
 
+/// Runs `body` as `with_rccl` does. The GPUs have memory that other GPUs write.
+fn with_peer_memory(test: &str, body: fn()) {
+    let settings = [("HIP_DOUBLE_DEVICES", "3"), ("HIP_DOUBLE_UNCACHED", "1")];
+    alone(test, "gfx1100", 6, &settings, body);
+}
+
+/// Small sums of halves and floats run a kernel of our own, others the library.
+#[test]
+fn small_sums_need_no_library() {
+    with_peer_memory("small_sums_need_no_library", || {
+        for size in [2usize, 3] {
+            on_ranks(size, PATIENCE, |comm| {
+                let (rank, device) = (comm.rank(), comm.device());
+                for count in [1usize, 3, 1023, 1024, 1025, 32768, 32769, 5] {
+                    let mine: Vec<f32> = (0..count).map(|i| (i % 1000) as f32 + (1000 * rank) as f32).collect();
+                    let expected: Vec<f32> =
+                        (0..count).map(|i| (0..size).map(|r| (i % 1000) as f32 + (1000 * r) as f32).sum()).collect();
+                    let (src, dst) = (device.upload(&mine).expect("memory"), device.alloc(4 * count).expect("memory"));
+                    comm.all_reduce(F32, SUM, &src, &dst, count).expect("a sum");
+                    comm.wait(PATIENCE).expect("the sum");
+                    assert_eq!(floats(&dst), expected, "{count} elements of {size} ranks");
+                }
+                all_collectives(comm).expect("all collectives");
+            });
+            let launched = Controls::get().launches();
+            assert!(launched.iter().any(|line| line == "one_shot_sum_f32 64"), "{launched:?}");
+        }
+    });
+}
+
+/// Large sums of two ranks are copies and launches of our own, also in a second stream.
+#[test]
+fn large_sums_of_two_need_no_library() {
+    with_peer_memory("large_sums_of_two_need_no_library", || {
+        let count = 5_000_001; // three pieces
+        on_ranks(2, PATIENCE, |comm| {
+            let (rank, device) = (comm.rank(), comm.device());
+            let side = open(rank);
+            for (round, beside) in [false, true, true, false].into_iter().enumerate() {
+                let mine: Vec<f32> = (0..count).map(|i| (i % 1000 + 1000 * rank + round) as f32).collect();
+                let src = device.upload(&mine).expect("memory");
+                let other = device.alloc(4 * count).expect("memory");
+                let dst = if round == 0 { &other } else { &src };
+                device.synchronize().expect("an upload");
+                // SAFETY: the streams are idle before and after the call, and `side` outlives it.
+                unsafe { comm.run_beside(beside.then_some(&side)) }.expect("a handle of the same device");
+                comm.all_reduce(F32, SUM, &src, dst, count).expect("a sum");
+                comm.wait(PATIENCE).expect("the sum");
+                let sums = floats(dst);
+                let wrong = (0..count).find(|&i| sums[i] != (2 * (i % 1000) + 1000 + 2 * round) as f32);
+                assert_eq!(wrong, None, "round {round}");
+            }
+            // SAFETY: the communicator's own handle.
+            unsafe { comm.run_beside(None) }.expect("the own handle");
+        });
+        let controls = Controls::get();
+        assert_eq!(controls.launches().iter().filter(|line| *line == "meet 1").count(), 2 * 4 * 3);
+        assert!(controls.collectives().iter().all(|line| !line.starts_with("ncclAllReduce")));
+    });
+}
+
 #[test]
 fn three_gpus_add_and_gather() {
     with_rccl("three_gpus_add_and_gather", || {

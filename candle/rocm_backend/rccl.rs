@@ -9,10 +9,10 @@
 //! `Device::synchronize`, and copies to the host, know nothing of other ranks and would wait for ever.
 use super::{DeviceSlice, DeviceSliceMut, RocmDType, RocmDevice, RocmStorage, WrapErr, dtype_of, kernels};
 use crate::backend::BackendStorage;
-use crate::{CpuStorage, CustomOp1, InplaceOp1, Layout, Result, Shape};
+use crate::{CpuStorage, CustomOp1, InplaceOp1, Layout, Result, Shape, Tensor};
 use std::borrow::Borrow;
 use std::ffi::c_char;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The timeout of [`Comm::from_rank`].
@@ -97,6 +97,8 @@ pub struct Comm {
     comm: kernels::Comm,
     device: RocmDevice,
     timeout: Option<Duration>,
+    /// What [`AllReduce::start`] runs on; made when it is first used.
+    side: OnceLock<kernels::Device>,
 }
 
 impl std::fmt::Debug for Comm {
@@ -132,7 +134,17 @@ impl Comm {
     ) -> Result<Self> {
         let device = device.borrow().clone();
         let comm = kernels::Comm::new(device.handle(), &id.0, rank, world_size, timeout).w()?;
-        Ok(Self { comm, device, timeout })
+        Ok(Self { comm, device, timeout, side: OnceLock::new() })
+    }
+
+    /// Another handle of this rank's device.
+    fn side(&self) -> Result<&kernels::Device> {
+        if let Some(side) = self.side.get() {
+            return Ok(side);
+        }
+        let info = self.device.handle().info().w()?;
+        let side = kernels::Device::open(info.backend, info.ordinal).w()?;
+        Ok(self.side.get_or_init(|| side))
     }
 
     /// The number of this rank.
@@ -366,6 +378,58 @@ impl AllReduce {
     /// Another reduction.
     pub fn with_op(comm: Arc<Comm>, op: ReduceOp) -> Self {
         Self { comm, op }
+    }
+}
+
+/// A reduction in place that runs beside later work of the device. Dropping it does what [`Pending::wait`] does.
+pub struct Pending {
+    tensor: Tensor,
+    comm: Arc<Comm>,
+    done: Option<kernels::Event>,
+}
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pending").field("tensor", &self.tensor).finish_non_exhaustive()
+    }
+}
+
+impl Pending {
+    /// The reduced tensor. Later work of the device waits for it; the host does not.
+    pub fn wait(mut self) -> Result<Tensor> {
+        self.order()?;
+        Ok(self.tensor.clone())
+    }
+
+    fn order(&mut self) -> Result<()> {
+        self.done.take().map_or(Ok(()), |done| self.comm.device.handle().wait(&done).w())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        // After a failure the device waits for nothing any more.
+        let _ = self.order();
+    }
+}
+
+impl AllReduce {
+    /// Reduces a contiguous tensor in place, in a stream of its own. Work that is given to the device before
+    /// [`Pending::wait`] runs meanwhile; it must not use the tensor.
+    pub fn start(&self, tensor: Tensor) -> Result<Pending> {
+        let device = self.comm.device.handle();
+        let side = self.comm.side()?;
+        let mark = device.event().w()?;
+        mark.record(device).w()?;
+        side.wait(&mark).w()?;
+        // SAFETY: `side` waits for all work so far, and the device for `done`, before the tensor is used or freed.
+        unsafe { self.comm.comm.run_beside(Some(side)) }.w()?;
+        let reduced = tensor.inplace_op1(self);
+        // SAFETY: as above.
+        unsafe { self.comm.comm.run_beside(None) }.w()?;
+        mark.record(side).w()?;
+        let pending = Pending { tensor, comm: self.comm.clone(), done: Some(mark) };
+        reduced.map(|()| pending)
     }
 }
 

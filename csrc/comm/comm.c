@@ -161,6 +161,7 @@ static crk_status_t create(crk_device_t device, const crk_comm_id_t *id, uint32_
     return crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for a communicator", where);
   }
   self->device = device;
+  self->beside = device;
   self->transport = transport_of(device);
   self->rank = rank;
   self->size = size;
@@ -277,6 +278,9 @@ crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uin
     end(self, status);
   }
   CRK_TRY(status);
+  if (self->beside != self->device) {
+    CRK_TRY(crk_priv_follow(self->device, self->beside));
+  }
   const uint64_t ticket = crk_priv_heap_wait_begin(self->device);
   CRK_TRY(crk_event_record(self->mark, self->device));
   CRK_TRY(wait_for_mark(self, where, timeout_ms, deadline));
@@ -300,6 +304,20 @@ void crk_comm_destroy(crk_comm_t self) {
   }
   self->transport->release(self, aborts);
   comm_free(self);
+}
+
+crk_status_t crk_comm_run_beside(crk_comm_t self, crk_device_t side) {
+  static const char where[] = "crk_comm_run_beside";
+  CRK_CHECK_HANDLE(self, COMM, where);
+  if (side == NULL) {
+    side = self->device;
+  }
+  CRK_CHECK_HANDLE(side, DEVICE, where);
+  CRK_REFUSE_IF(side->driver_device != self->device->driver_device,
+                "%s: side is a handle on another device (%s) than the communicator (%s)", where,
+                side->context->info.name, self->device->context->info.name);
+  self->beside = side;
+  return CRK_OK;
 }
 
 crk_status_t crk_comm_rank(crk_comm_t self, uint32_t *rank) {
@@ -389,7 +407,7 @@ static crk_status_t start_of(const crk_comm_transport_t *transport, const crk_co
 /* With CANDLE_ROCM_SYNC, waits for the calls' work. */
 static crk_status_t count_operations(const crk_comm_call_t *calls, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    crk_device_t device = calls[i].comm->device;
+    crk_device_t device = calls[i].comm->beside;
     atomic_fetch_add_explicit(&device->operations, 1, memory_order_relaxed);
   }
   for (size_t i = 0; i < count; i++) {
@@ -401,7 +419,20 @@ static crk_status_t count_operations(const crk_comm_call_t *calls, size_t count)
   return CRK_OK;
 }
 
+/* A communicator whose stream has changed: the new one waits for the collectives in the old one. */
+static crk_status_t follow_last(const crk_comm_call_t *calls, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    crk_comm_t comm = calls[i].comm;
+    if (comm->last != NULL && comm->last != comm->beside) {
+      CRK_TRY(crk_priv_follow(comm->beside, comm->last));
+    }
+    comm->last = comm->beside;
+  }
+  return CRK_OK;
+}
+
 static crk_status_t start_all(const crk_comm_call_t *calls, size_t count) {
+  CRK_TRY(follow_last(calls, count));
   if (count == 1) {
     CRK_TRY(calls[0].comm->transport->start(calls, 1));
     return count_operations(calls, 1);

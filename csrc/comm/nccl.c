@@ -281,7 +281,7 @@ static crk_status_t settle(crk_comm_t comm, const char *where) {
 }
 
 static void nccl_interrupt(crk_comm_t comm) {
-  crk_priv_one_shot_stop(comm);
+  crk_priv_peers_stop(comm);
   if (comm->is_blocking) { /* the thread inside does not look at the failure before the library lets it go */
     void *handle = crk_priv_comm_take_handle(comm);
     if (handle != NULL) {
@@ -290,11 +290,11 @@ static void nccl_interrupt(crk_comm_t comm) {
   }
 }
 
-/* After a failure the memory of one_shot.c is kept until the process ends: other ranks may still write to it. */
+/* After a failure the exchange areas are kept until the process ends: other ranks may still write to them. */
 static void nccl_release(crk_comm_t comm, bool aborts) {
   library_t *self = library_of(comm->device);
   if (aborts) {
-    crk_priv_one_shot_stop(comm);
+    crk_priv_peers_stop(comm);
   }
   if (comm->handle == NULL || comm->device->driver->bind(comm->device->driver_device) != CRK_OK) {
     return;
@@ -307,7 +307,7 @@ static void nccl_release(crk_comm_t comm, bool aborts) {
   if (handle != NULL) {
     (aborts ? self->calls.ncclCommAbort : self->calls.ncclCommDestroy)(handle);
     if (!aborts) {
-      crk_priv_one_shot_release(comm);
+      crk_priv_peers_release(comm);
     }
   }
 }
@@ -346,7 +346,7 @@ static int give(const library_t *self, const crk_comm_call_t *call, const char *
   size_t count = call->count;
   const int type = type_of(self, call, &count);
   const int peer = (int)call->peer, op = (int)call->op;
-  void *comm = call->comm->handle, *stream = call->comm->device->stream;
+  void *comm = call->comm->handle, *stream = call->comm->beside->stream;
   switch (call->kind) {
     case CRK_COMM_ALL_REDUCE:
       *name = "ncclAllReduce";
@@ -425,6 +425,9 @@ static crk_status_t nccl_start(const crk_comm_call_t *calls, size_t count) {
   if (count == 1 && crk_priv_one_shot_takes(calls)) {
     return crk_priv_comms_leave(&set, crk_priv_one_shot_start(calls));
   }
+  if (count == 1 && crk_priv_copied_takes(calls)) {
+    return crk_priv_comms_leave(&set, crk_priv_copied_start(calls));
+  }
   crk_status_t status = CRK_OK;
   /* A program may have HIP and CUDA devices. The calls of each library follow each other. */
   for (size_t first = 0; first < count && status == CRK_OK;) {
@@ -447,7 +450,7 @@ static crk_status_t nccl_start(const crk_comm_call_t *calls, size_t count) {
 const crk_comm_transport_t crk_priv_comm_nccl = {.library = nccl_library,
                                                  .id_create = nccl_id_create,
                                                  .create = nccl_create,
-                                                 .connect = crk_priv_one_shot_create,
+                                                 .connect = crk_priv_peers_connect,
                                                  .poll = nccl_poll,
                                                  .check_reduction = nccl_check_reduction,
                                                  .start = nccl_start,

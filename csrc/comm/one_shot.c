@@ -1,28 +1,9 @@
 /* Sums of few elements among the GPUs of one host, by a kernel of our own (kernels/comm/one_shot.h). RCCL and NCCL need
- * two to four times as long for them, and a model on many GPUs waits for two such sums in each layer.
- *
- * The ranks agree on it when the communicator is created: each tells the others where its exchange area is, through the
- * library's all-gather. If one rank cannot reach the area of another, no rank uses this way. */
-#include <stdio.h>
+ * longer for them, and a model on many GPUs waits for two such sums in each layer. */
 #include <string.h>
 
-#include "call/one_shot_call.h"
 #include "comm/transport.h"
 #include "launch/launcher.h"
-
-enum { RECORD_BYTES = 256, HOST_RECORDS = 256 /* the byte of the host's memory where records begin */ };
-
-/* What a rank tells the others. */
-typedef struct record {
-  uint32_t is_ready; /* the rank has all that it needs */
-  uint32_t has_handle;
-  uint64_t process[3]; /* the same in all ranks of a process, and in no other */
-  char host[64]; /* empty if the system has no name for it */
-  uint64_t driver_device, area; /* pointers of that process */
-  crk_peer_handle_t handle; /* of the area */
-} record_t;
-_Static_assert(sizeof(record_t) <= RECORD_BYTES, "a record fits");
-_Static_assert((int)CRK_SLOTS_OF(ONE_SHOT) == (int)CRK_ACTIVATIONS, "a kernel for each type");
 
 static const crk_dtype_t types[CRK_ACTIVATIONS] = {CRK_DTYPE_F32, CRK_DTYPE_F16, CRK_DTYPE_BF16};
 
@@ -31,121 +12,12 @@ static crk_status_t kernel_of(crk_device_t device, uint32_t type, crk_function_t
                         crk_dtype_name(types[type]));
 }
 
-static record_t *records_of(crk_comm_t self, uint32_t rank) {
-  return (record_t *)(void *)((char *)self->one_shot.host + HOST_RECORDS + (size_t)rank * RECORD_BYTES);
-}
-
-/* Makes this rank's area, and tells of it in `mine`. */
-static crk_status_t prepare(crk_comm_t self, record_t *mine) {
-  static uint64_t begin; /* its address differs between the programs of a host, and its value between their runs */
-  static crk_mutex_t lock = CRK_MUTEX_INIT;
-  crk_priv_mutex_lock(&lock);
-  begin = begin != 0 ? begin : (uint64_t)(crk_priv_seconds() * 1e9) | 1;
-  const uint64_t process[3] = {crk_priv_process(), (uintptr_t)&begin, begin};
-  crk_priv_mutex_unlock(&lock);
-  char text[16];
-  if (crk_priv_variable("CANDLE_ROCM_ONE_SHOT", text, sizeof text) && strcmp(text, "0") == 0) {
-    return crk_priv_error(CRK_UNSUPPORTED, "CANDLE_ROCM_ONE_SHOT is 0");
-  }
-  crk_device_t device = self->device;
-  const crk_driver_t *driver = device->driver;
-  if (driver->peer_alloc == NULL) {
-    return crk_priv_error(CRK_UNSUPPORTED, "no memory for peers");
-  }
+crk_status_t crk_priv_one_shot_load(crk_device_t device) {
   for (uint32_t type = 0; type < CRK_ACTIVATIONS; type++) {
     crk_function_t function;
     CRK_TRY(kernel_of(device, type, &function));
   }
-  const size_t bytes = CRK_AREA_BYTES(self->size);
-  CRK_TRY(driver->peer_alloc(device->driver_device, bytes, &self->one_shot.areas[self->rank]));
-  CRK_TRY(driver->memset(device->driver_device, device->stream, self->one_shot.areas[self->rank], 0, bytes));
-  memcpy(mine->process, process, sizeof process);
-  if (!crk_priv_host(mine->host, sizeof mine->host)) {
-    mine->host[0] = '\0';
-  }
-  mine->driver_device = (uintptr_t)device->driver_device;
-  mine->area = (uintptr_t)self->one_shot.areas[self->rank];
-  mine->has_handle =
-      driver->peer_export(device->driver_device, self->one_shot.areas[self->rank], &mine->handle) == CRK_OK;
   return CRK_OK;
-}
-
-/* Gives every rank the records of all. `memory` is on the device. */
-static crk_status_t exchange(crk_comm_t self, const char *where, char *memory, const record_t *mine) {
-  crk_device_t device = self->device;
-  const crk_driver_t *driver = device->driver;
-  char *own = memory + (size_t)self->rank * RECORD_BYTES;
-  const crk_comm_call_t call = {.comm = self,
-                                .kind = CRK_COMM_ALL_GATHER,
-                                .dtype = CRK_DTYPE_U8,
-                                .src = own,
-                                .dst = memory,
-                                .count = RECORD_BYTES};
-  *records_of(self, self->rank) = *mine;
-  CRK_TRY(driver->copy(device->driver_device, device->stream, own, records_of(self, self->rank), RECORD_BYTES,
-                       CRK_COPY_TO_DEVICE));
-  CRK_TRY(self->transport->start(&call, 1));
-  CRK_TRY(driver->copy(device->driver_device, device->stream, records_of(self, 0), memory,
-                       (size_t)self->size * RECORD_BYTES, CRK_COPY_TO_HOST));
-  return crk_priv_comm_wait_for_work(self, where, self->timeout_ms);
-}
-
-/* Makes the area of another rank reachable for this GPU. */
-static bool reach(crk_comm_t self, uint32_t rank, const record_t *mine) {
-  crk_device_t device = self->device;
-  const record_t *theirs = records_of(self, rank);
-  if (memcmp(theirs->process, mine->process, sizeof mine->process) == 0) {
-    crk_driver_device_t *peer = (crk_driver_device_t *)(uintptr_t)theirs->driver_device;
-    bool has_access = peer == device->driver_device;
-    if (!has_access && device->driver->peer_access(device->driver_device, peer, &has_access) != CRK_OK) {
-      return false;
-    }
-    self->one_shot.areas[rank] = (void *)(uintptr_t)theirs->area;
-    return has_access;
-  }
-  if (mine->host[0] == '\0' || memcmp(theirs->host, mine->host, sizeof mine->host) != 0 || !theirs->has_handle) {
-    return false;
-  }
-  self->one_shot.is_opened[rank] =
-      device->driver->peer_open(device->driver_device, &theirs->handle, &self->one_shot.areas[rank]) == CRK_OK;
-  return self->one_shot.is_opened[rank];
-}
-
-static crk_status_t agree(crk_comm_t self, const char *where, char *memory) {
-  record_t mine = {0};
-  mine.is_ready = prepare(self, &mine) == CRK_OK;
-  CRK_TRY(exchange(self, where, memory, &mine));
-  for (uint32_t rank = 0; rank < self->size; rank++) {
-    mine.is_ready = mine.is_ready && records_of(self, rank)->is_ready;
-  }
-  for (uint32_t rank = 0; rank < self->size && mine.is_ready; rank++) {
-    mine.is_ready = rank == self->rank || reach(self, rank, &mine);
-  }
-  CRK_TRY(exchange(self, where, memory, &mine));
-  self->one_shot.is_ready = true;
-  for (uint32_t rank = 0; rank < self->size; rank++) {
-    self->one_shot.is_ready = self->one_shot.is_ready && records_of(self, rank)->is_ready;
-  }
-  return CRK_OK;
-}
-
-crk_status_t crk_priv_one_shot_create(crk_comm_t self, const char *where) {
-  if (self->size < 2 || self->size > CRK_ONE_SHOT_RANKS) {
-    return CRK_OK;
-  }
-  crk_device_t device = self->device;
-  const crk_driver_t *driver = device->driver;
-  const size_t bytes = HOST_RECORDS + (size_t)self->size * RECORD_BYTES;
-  CRK_TRY(driver->host_alloc_coherent(device->driver_device, bytes, (void **)&self->one_shot.host));
-  memset(self->one_shot.host, 0, bytes);
-  void *memory;
-  CRK_TRY(driver->alloc(device->driver_device, (size_t)self->size * RECORD_BYTES, &memory));
-  const crk_status_t status = agree(self, where, memory);
-  driver->free(device->driver_device, memory);
-  if (status == CRK_OK && !self->one_shot.is_ready) {
-    crk_priv_one_shot_release(self);
-  }
-  return status;
 }
 
 static bool type_of(crk_dtype_t dtype, uint32_t *type) {
@@ -159,14 +31,13 @@ static bool type_of(crk_dtype_t dtype, uint32_t *type) {
 
 bool crk_priv_one_shot_takes(const crk_comm_call_t *call) {
   uint32_t type;
-  return call->comm->one_shot.is_ready && call->kind == CRK_COMM_ALL_REDUCE && call->op == CRK_COMM_OP_SUM &&
-         type_of(call->dtype, &type) &&
-         call->count <= (size_t)CRK_CHUNKS * CRK_CHUNK_BYTES / crk_dtype_size(call->dtype);
+  return call->comm->peers.is_ready && call->kind == CRK_COMM_ALL_REDUCE && call->op == CRK_COMM_OP_SUM &&
+         type_of(call->dtype, &type) && call->count <= CRK_CHUNKS * CRK_CHUNK_BYTES / crk_dtype_size(call->dtype);
 }
 
 crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call) {
   crk_comm_t self = call->comm;
-  crk_device_t device = self->device;
+  crk_device_t device = self->beside;
   uint32_t type = 0;
   (void)type_of(call->dtype, &type);
   crk_function_t function;
@@ -176,32 +47,10 @@ crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call) {
                                   .count = call->count,
                                   .rank = self->rank,
                                   .size = self->size,
-                                  .stop = self->one_shot.host};
-  memcpy(argument.areas, self->one_shot.areas, sizeof argument.areas);
+                                  .stop = self->peers.host};
+  memcpy(argument.areas, self->peers.areas, sizeof argument.areas);
   const uint64_t bytes = call->count * crk_dtype_size(call->dtype);
   const crk_dim3_t grid = {(uint32_t)crk_priv_ceil_div(bytes, CRK_CHUNK_BYTES), 1, 1}, block = {CRK_CHUNK_LINES, 1, 1};
   const void *args[] = {&argument};
   return device->driver->launch(device->driver_device, device->stream, function->driver_function, grid, block, 0, args);
-}
-
-void crk_priv_one_shot_stop(crk_comm_t self) {
-  if (self->one_shot.host != NULL) {
-    atomic_store((_Atomic(uint64_t) *)(void *)self->one_shot.host, 1);
-  }
-}
-
-void crk_priv_one_shot_release(crk_comm_t self) {
-  crk_one_shot_t *one_shot = &self->one_shot;
-  const crk_driver_t *driver = self->device->driver;
-  for (uint32_t rank = 0; rank < self->size && rank < CRK_ONE_SHOT_RANKS; rank++) {
-    if (one_shot->is_opened[rank]) {
-      driver->peer_close(self->device->driver_device, one_shot->areas[rank]);
-    } else if (rank == self->rank && one_shot->areas[rank] != NULL) {
-      driver->peer_free(self->device->driver_device, one_shot->areas[rank]);
-    }
-  }
-  if (one_shot->host != NULL) {
-    driver->host_free(self->device->driver_device, one_shot->host);
-  }
-  *one_shot = (crk_one_shot_t){0};
 }

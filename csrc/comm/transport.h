@@ -7,7 +7,7 @@
 #ifndef CRK_TRANSPORT_H
 #define CRK_TRANSPORT_H
 
-#include "call/one_shot_call.h"
+#include "call/peers_call.h"
 #include "core.h"
 
 /* XX(NAME, public function) */
@@ -76,17 +76,20 @@ typedef struct crk_comm_transport {
 
 extern const crk_comm_transport_t crk_priv_comm_nccl, crk_priv_comm_in_process;
 
-/* For one_shot.c. Empty where the ranks do not use it. */
-typedef struct crk_one_shot {
+/* The exchange areas of peers.c. Empty where the ranks do not use them. */
+typedef struct crk_comm_peers {
   bool is_ready; /* on all ranks */
   uint64_t *host; /* in coherent host memory: host[0] stops the kernels if it is not 0 */
-  void *areas[CRK_ONE_SHOT_RANKS]; /* the exchange area of each rank, as this GPU sees it */
-  bool is_opened[CRK_ONE_SHOT_RANKS]; /* the area is another process's */
-} crk_one_shot_t;
+  void *areas[CRK_PEERS]; /* the area of each rank, as this GPU sees it */
+  bool is_opened[CRK_PEERS]; /* the area is another process's */
+  uint64_t piece; /* how many pieces copied.c has sent */
+} crk_comm_peers_t;
 
 struct crk_comm {
   uint32_t magic;
   crk_device_t device;
+  crk_device_t last; /* the handle whose stream had the last collective; NULL before the first */
+  crk_device_t beside; /* the handle whose stream collectives run in; `device`, unless the program has said another */
   const crk_comm_transport_t *transport;
   uint32_t rank, size;
   uint32_t timeout_ms;
@@ -101,7 +104,7 @@ struct crk_comm {
   char sentence[640];
   void *handle; /* of the transport; NULL once it is released */
   bool is_blocking; /* for nccl.c: calls wait in the library */
-  crk_one_shot_t one_shot;
+  crk_comm_peers_t peers;
 };
 
 /* The time that is left until `deadline`, in seconds; may be below 0. */
@@ -112,11 +115,14 @@ static inline double crk_priv_comm_deadline(uint32_t timeout_ms) {
   return timeout_ms == CRK_COMM_FOREVER ? 1e300 : crk_priv_seconds() + timeout_ms * 1e-3;
 }
 
-/* The pause between two questions, in a wait that began at `begin`. There is none at first: a sleep takes 50 us. */
+/* The pause between two questions, in a wait that began at `begin`. There is no sleep at first: a sleep takes 50 us, and
+ * a model waits for each of its tokens, some milliseconds. */
 static inline void crk_priv_comm_pause(double begin) {
   const double waited = crk_priv_seconds() - begin;
-  if (waited > 200e-6) {
-    crk_priv_sleep(waited < 5e-3 ? 20e-6 : waited < 0.5 ? 200e-6 : 1e-3);
+  if (waited < 10e-3) {
+    crk_priv_yield();
+  } else {
+    crk_priv_sleep(waited < 0.5 ? 200e-6 : 1e-3);
   }
 }
 
@@ -132,22 +138,27 @@ void *crk_priv_comm_take_handle(crk_comm_t self);
 /* Waits for the work in the stream, as crk_comm_wait does, but leaves what kernels reported. */
 crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uint32_t timeout_ms);
 
-/* ---- sums of few elements: one_shot.c */
+/* ---- exchange areas: peers.c */
 
-/* Finds out whether all ranks can use one_shot.c, and prepares it. All ranks of a ready communicator call this. */
-crk_status_t crk_priv_one_shot_create(crk_comm_t self, const char *where);
-
-/* Whether one_shot.c does this call. The answer is the same on all ranks. */
-bool crk_priv_one_shot_takes(const crk_comm_call_t *call);
-
-/* Puts such a call into the stream. The caller has entered the communicator. */
-crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call);
+/* Finds out whether all ranks reach each other's memory, and makes the areas. All ranks of a ready communicator call
+ * this. */
+crk_status_t crk_priv_peers_connect(crk_comm_t self, const char *where);
 
 /* Ends the kernels that wait for other ranks. */
-void crk_priv_one_shot_stop(crk_comm_t self);
+void crk_priv_peers_stop(crk_comm_t self);
 
-/* Frees its memory. No rank's kernel uses that any more. */
-void crk_priv_one_shot_release(crk_comm_t self);
+/* Frees the memory. No rank's kernel uses it any more. */
+void crk_priv_peers_release(crk_comm_t self);
+
+/* Sums through the areas, of few elements (one_shot.c) and of many (copied.c). `load` loads the kernels. `takes` says
+ * whether a call is such a sum; the answer is the same on all ranks. `start` puts it into the stream; the caller has
+ * entered the communicator. */
+crk_status_t crk_priv_one_shot_load(crk_device_t device);
+bool crk_priv_one_shot_takes(const crk_comm_call_t *call);
+crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call);
+crk_status_t crk_priv_copied_load(crk_device_t device);
+bool crk_priv_copied_takes(const crk_comm_call_t *call);
+crk_status_t crk_priv_copied_start(const crk_comm_call_t *call);
 
 /* The communicators of some calls, each once, in the order of their addresses. */
 typedef struct crk_comm_set {

@@ -104,7 +104,8 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(ATTENTION_SMALL_TILES, 3 * CRK_ACTIVATIONS * 2)            \
   XX(ATTENTION_SPLIT, 6 * CRK_ACTIVATIONS * 2)                  \
   XX(ATTENTION_COMBINE, CRK_ACTIVATIONS)                        \
-  XX(ONE_SHOT, CRK_ACTIVATIONS)
+  XX(ONE_SHOT, CRK_ACTIVATIONS)                                 \
+  XX(MEET, 1)
 /* clang-format on */
 
 /* CRK_SLOT_<NAME> of each entry. An enumerator without a value is one more than the one before it, so that each entry

@@ -62,6 +62,9 @@ double crk_priv_seconds(void);
 /* Lets the calling thread sleep for about `seconds`, which are above 0. */
 void crk_priv_sleep(double seconds);
 
+/* Lets another thread run, if one is ready. */
+void crk_priv_yield(void);
+
 /* Allocates memory aligned to 256 bytes; NULL if there is none. */
 void *crk_priv_aligned_alloc(size_t bytes);
 void crk_priv_aligned_free(void *ptr);

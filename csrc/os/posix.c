@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,6 @@
 
 #if defined(__linux__)
 #include <link.h>
-#include <sched.h>
 #elif defined(__APPLE__)
 #include <crt_externs.h>
 #include <mach/mach.h>
@@ -212,6 +212,8 @@ void crk_priv_sleep(double seconds) {
   struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
   while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
 }
+
+void crk_priv_yield(void) { sched_yield(); }
 
 void *crk_priv_aligned_alloc(size_t bytes) {
   /* Not C11's aligned_alloc: it needs a size that is a multiple of the alignment, and a sanitizer would then miss

@@ -120,6 +120,8 @@ bool crk_priv_host(char *text, size_t size) {
 
 void crk_priv_sleep(double seconds) { Sleep((DWORD)(seconds * 1e3) + 1); }
 
+void crk_priv_yield(void) { SwitchToThread(); }
+
 void *crk_priv_aligned_alloc(size_t bytes) { return _aligned_malloc(bytes, 256); }
 
 void crk_priv_aligned_free(void *ptr) { _aligned_free(ptr); }

@@ -140,6 +140,16 @@ CRK_API crk_status_t crk_comm_query(crk_comm_t self);
  * ends the wait. Fails also as crk_device_synchronize does. Fails with CRK_CAPTURE while the handle is captured. */
 CRK_API crk_status_t crk_comm_wait(crk_comm_t self, uint32_t timeout_ms);
 
+/* Later collectives run in the stream of `side`, another handle of the communicator's device, beside the work of the
+ * communicator's own handle. So a sum may be under way while the device computes something else. NULL means the own
+ * handle again. `side` stays open for as long as the communicator uses it.
+ *
+ * The caller orders the two streams, by crk_event_record and crk_device_wait: the collective after the work that makes
+ * its `src`, and whatever uses or frees its memory after the collective. crk_comm_wait waits for the work of both.
+ *
+ * Fails with CRK_INVALID_ARGUMENT where `side` is on another device. */
+CRK_API crk_status_t crk_comm_run_beside(crk_comm_t self, crk_device_t side);
+
 /* The rank of this communicator, and the number of ranks. */
 CRK_API crk_status_t crk_comm_rank(crk_comm_t self, uint32_t *rank);
 CRK_API crk_status_t crk_comm_size(crk_comm_t self, uint32_t *size);

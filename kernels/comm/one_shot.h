@@ -1,5 +1,5 @@
 /* All-reduce in one step: each rank sends all of its elements to all ranks, and each rank adds them. See
- * call/one_shot_call.h for the memory.
+ * call/peers_call.h for the memory.
  *
  * A block has one chunk. Its threads send a line to each rank, wait for the lines of all ranks, and add them in the
  * order of the ranks, so that all ranks get the same bits. The chunk's counter gives the flag, and the slot is that of
@@ -11,7 +11,7 @@
 #ifndef CRK_ONE_SHOT_H
 #define CRK_ONE_SHOT_H
 
-#include "call/one_shot_call.h"
+#include "call/peers_call.h"
 #include "numbers/element_types.h"
 
 namespace crk {
@@ -24,7 +24,7 @@ constexpr int line_elements = CRK_LINE_DATA / static_cast<int>(sizeof(T));
 /* The lines of rank `from` in a slot of the area `area`. */
 CRK_FN uint64_t *slot_lines(void *area, uint32_t size, uint32_t chunk, uint32_t flag, uint32_t from) {
   const uint64_t slot = (static_cast<uint64_t>(chunk) * 2 + (flag & 1)) * size + from;
-  return reinterpret_cast<uint64_t *>(static_cast<char *>(area) + CRK_AREA_COUNTERS +
+  return reinterpret_cast<uint64_t *>(static_cast<char *>(area) + CRK_AREA_LINES +
                                       slot * (CRK_CHUNK_LINES * CRK_LINE_BYTES));
 }
 
@@ -60,16 +60,16 @@ CRK_FN pack<float, line_elements<T>> exchange_sum(const crk_one_shot_call_t &cal
     }
   }
   const uint64_t *const own = slot_lines(call.areas[call.rank], call.size, chunk, flag, 0) + 2 * line;
-  pack<uint64_t, 2> words[CRK_ONE_SHOT_RANKS] = {}; /* the loads are under way together */
+  pack<uint64_t, 2> words[CRK_PEERS] = {}; /* the loads are under way together */
   CRK_UNROLL
-  for (uint32_t r = 0; r < CRK_ONE_SHOT_RANKS; r++) {
+  for (uint32_t r = 0; r < CRK_PEERS; r++) {
     if (r < call.size && r != call.rank) {
       words[r] = load_from_peers(own + r * (2 * CRK_CHUNK_LINES));
     }
   }
   pack<float, line_elements<T>> sum = {};
   CRK_UNROLL
-  for (uint32_t r = 0; r < CRK_ONE_SHOT_RANKS; r++) {
+  for (uint32_t r = 0; r < CRK_PEERS; r++) {
     if (r < call.size) {
       line_data theirs = data;
       if (r != call.rank) {
@@ -92,7 +92,7 @@ template <class T>
 CRK_FN void one_shot_sum(const crk_one_shot_call_t &call) {
   constexpr int V = line_elements<T>;
   const uint32_t chunk = block_index().x, line = thread_index().x;
-  uint32_t *const counter = static_cast<uint32_t *>(call.areas[call.rank]) + chunk;
+  uint32_t *const counter = static_cast<uint32_t *>(call.areas[call.rank]) + CRK_AREA_CHUNKS / 4 + chunk;
   const uint32_t flag = *counter + 1;
   const uint64_t first = (static_cast<uint64_t>(chunk) * CRK_CHUNK_LINES + line) * V;
   const T *src = static_cast<const T *>(call.src) + first;

@@ -13,6 +13,7 @@
  *   HIP_DOUBLE_COMPUTE_UNITS  compute units per device, 12 by default
  *   GPU_ENABLE_WGP_MODE  0: counts RDNA compute units singly, not in pairs, as the real runtime does
  *   HIP_DOUBLE_PEERS     0: the devices do not reach each other's memory
+ *   HIP_DOUBLE_UNCACHED  1: there is memory that devices write while another one reads it
  *   HIP_DOUBLE_FAIL      calls that fail, see hip_double_fail
  *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, to time callers
  *
@@ -53,6 +54,10 @@
   XX(hipMemGetInfo)                         \
   XX(hipMalloc)                             \
   XX(hipFree)                               \
+  XX(hipExtMallocWithFlags)                 \
+  XX(hipIpcGetMemHandle)                    \
+  XX(hipIpcOpenMemHandle)                   \
+  XX(hipIpcCloseMemHandle)                  \
   XX(hipHostMalloc)                         \
   XX(hipHostFree)                           \
   XX(hipMemcpy)                             \
@@ -253,6 +258,11 @@ typedef struct allocation {
   size_t bytes;
   bool host, coherent;
 } allocation_t;
+
+/* As hipIpcMemHandle_t. */
+typedef struct ipc_handle {
+  char bytes[64];
+} ipc_handle_t;
 
 typedef struct rule {
   uint64_t nth; /* counts down to the call that fails */
@@ -946,6 +956,35 @@ API hipFree(void *ptr) {
   return leave(release(ptr, false));
 }
 
+API hipExtMallocWithFlags(void **ptr, size_t bytes, unsigned flags) {
+  ENTER(hipExtMallocWithFlags);
+  REFUSE(flags != 3, hipErrorInvalidValue);
+  REFUSE(atoi(setting("HIP_DOUBLE_UNCACHED", "0")) == 0, hipErrorNotSupported);
+  return leave(allocate(ptr, bytes, false));
+}
+
+/* The bytes of the handle are the address: the devices of this double are all in one process, which cannot open it. */
+API hipIpcGetMemHandle(ipc_handle_t *handle, void *ptr) {
+  ENTER(hipIpcGetMemHandle);
+  REFUSE(handle == NULL || ptr == NULL, hipErrorInvalidValue);
+  memset(handle, 0, sizeof *handle);
+  memcpy(handle, &ptr, sizeof ptr);
+  return leave(hipSuccess);
+}
+
+API hipIpcOpenMemHandle(void **ptr, ipc_handle_t handle, unsigned flags) {
+  (void)handle;
+  ENTER(hipIpcOpenMemHandle);
+  REFUSE(ptr == NULL || flags != 1, hipErrorInvalidValue);
+  return leave(hipErrorInvalidHandle);
+}
+
+API hipIpcCloseMemHandle(void *ptr) {
+  (void)ptr;
+  ENTER(hipIpcCloseMemHandle);
+  return leave(hipErrorInvalidValue);
+}
+
 /* Behaves as HIP without the variable HIP_HOST_COHERENT: memory is coherent if the flags ask for it or ask for neither
  * kind. */
 API hipHostMalloc(void **ptr, size_t bytes, unsigned flags) {
@@ -1294,6 +1333,19 @@ API hipModuleGetFunction(void **out, void *handle, const char *name) {
   return give(out, &function->object);
 }
 
+/* Runs a kernel that waits for kernels of other devices: at once, while other threads may call the runtime. */
+static int wait_for_peers(stream_t *stream, function_t *function, const crk_dim3_t *grid, const crk_dim3_t *block,
+                          const void *const *values) {
+  flush(stream);
+  note_launch(function, grid);
+  crk_driver_stream_t *to = stream->exec;
+  crk_driver_function_t *cpu = function->cpu;
+  pthread_mutex_unlock(&lock);
+  const crk_status_t status = cpu_driver()->launch(state.cpu, to, cpu, *grid, *block, 0, values);
+  pthread_mutex_lock(&lock);
+  return leave(failure_of(status));
+}
+
 API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                           unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream_handle, void **params,
                           void **extra) {
@@ -1311,10 +1363,14 @@ API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsign
     block_threads *= block[i];
   }
   REFUSE(block_threads > function->max_threads || shared_bytes > 65536, hipErrorInvalidConfiguration);
-  TARGET(to, stream);
   const crk_dim3_t grid_dims = {grid_x, grid_y, grid_z}, block_dims = {block_x, block_y, block_z};
-  note_launch(function, &grid_dims);
   const void *const *values = (const void *const *)params;
+  const bool waits = strncmp(function->name, "one_shot", 8) == 0 || strcmp(function->name, "meet") == 0;
+  if (waits && stream->capture == STATUS_NONE) {
+    return wait_for_peers(stream, function, &grid_dims, &block_dims, values);
+  }
+  TARGET(to, stream);
+  note_launch(function, &grid_dims);
   const crk_status_t status =
       cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, values);
   return leave(failure_of(status));

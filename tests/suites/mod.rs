@@ -3,6 +3,7 @@
 mod attention;
 mod batch_norm;
 mod bounds;
+mod comm;
 mod conv;
 mod ffi;
 mod fused;
@@ -45,5 +46,5 @@ macro_rules! suites {
 /// All suites. Those whose trials take longest come first, so that no thread is left with one at the end.
 pub const SUITES: &[Suite] = suites!(
     attention sort moe reduce properties bounds golden random timed indexing conv ffi matmat matvec matmul matmul_wide
-    quantized norm rope fused probe
+    quantized norm rope fused comm probe
 );

@@ -118,6 +118,11 @@ impl Guarded {
         sys::crk_view_t { ptr: self.ptr(), bytes: self.bytes }
     }
 
+    /// Gives it other contents.
+    pub fn write(&self, data: &[u8]) -> Result<()> {
+        self.buffer.range(self.front..self.front + self.bytes)?.write(data)
+    }
+
     /// Its contents, after all earlier work is done. Fails if a guard byte has changed.
     pub fn read(&self) -> std::result::Result<Vec<u8>, String> {
         let mut image = self.buffer.download::<u8>().map_err(|error| error.to_string())?;

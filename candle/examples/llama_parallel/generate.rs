@@ -116,7 +116,9 @@ fn load(options: &Options, config: &Config, split: Split, rank: &Rank, context: 
             has_output: !shape.tied,
         }),
     };
-    Llama::load(&*weights, config, split, rank.comm.as_ref(), (context, options.dtype, &rank.device))
+    let mut model = Llama::load(&*weights, config, split, rank.comm.as_ref(), (context, options.dtype, &rank.device))?;
+    model.set_halves_from(options.halves_from);
+    Ok(model)
 }
 
 /// The tokens of the prompt; random ones if the weights are random.

@@ -4,7 +4,7 @@
 use crate::config::{Split, frequencies};
 use crate::weights::Weights;
 use anyhow::{Result, bail};
-use candle_core::rocm_backend::rccl::{AllGather, AllReduce, Comm};
+use candle_core::rocm_backend::rccl::{AllGather, AllReduce, Comm, Pending};
 use candle_core::{DType, Device, Module, Tensor};
 use candle_nn::{Activation, Embedding, Linear, fused, ops};
 use candle_transformers::models::llama::Config;
@@ -20,20 +20,49 @@ pub struct Llama {
     sin: Tensor,
     epsilon: f64,
     sum: Option<AllReduce>,
+    halves_from: usize,
     /// Joins the parts of the logits.
     gather: Option<AllGather>,
+}
+
+/// A prompt of this many tokens, or more, is read in two halves: the all-reduce of one half runs while the other half
+/// is computed.
+pub const HALVES_FROM: usize = 2048;
+
+/// Tokens on their way through the layers.
+struct Part {
+    /// (1, tokens, width)
+    trunk: Tensor,
+    /// The result of the layer before, which the next norm adds.
+    branch: Option<Branch>,
+    cos: Tensor,
+    sin: Tensor,
+}
+
+/// A sum over all ranks.
+enum Branch {
+    Ready(Tensor),
+    Pending(Pending),
+}
+
+impl Branch {
+    fn wait(self) -> Result<Tensor> {
+        match self {
+            Branch::Ready(sum) => Ok(sum),
+            Branch::Pending(pending) => Ok(pending.wait()?),
+        }
+    }
 }
 
 struct Layer {
     split: Split,
     attention_norm: Tensor,
-    queries: Linear,
-    keys: Linear,
-    values: Linear,
+    /// The rows of queries, keys and values, one after the other.
+    queries_keys_values: Linear,
     attention_output: Linear,
     feed_forward_norm: Tensor,
-    gate: Linear,
-    up: Linear,
+    /// The rows of gate and up, one after the other.
+    gate_up: Linear,
     down: Linear,
     cache: Option<(Tensor, Tensor)>,
 }
@@ -44,19 +73,25 @@ impl Layer {
         let kv_width = config.num_key_value_heads * split.head;
         let name = |part: &str| format!("model.layers.{number}.{part}.weight");
         let norm = |part: &str| weights.get(&name(part), &[width], None);
+        let matrix = |part: &str, dims: [usize; 2], dim: usize| weights.get(&name(part), &dims, Some(dim));
         let linear = |part: &str, dims: [usize; 2], dim: usize| -> Result<Linear> {
-            Ok(Linear::new(weights.get(&name(part), &dims, Some(dim))?, None))
+            Ok(Linear::new(matrix(part, dims, dim)?, None))
+        };
+        let rows_of = |parts: &[(&str, usize)]| -> Result<Linear> {
+            let rows = parts.iter().map(|(part, rows)| matrix(part, [*rows, width], 0)).collect::<Result<Vec<_>>>()?;
+            Ok(Linear::new(Tensor::cat(&rows, 0)?, None))
         };
         Ok(Layer {
             split,
             attention_norm: norm("input_layernorm")?,
-            queries: linear("self_attn.q_proj", [width, width], 0)?,
-            keys: linear("self_attn.k_proj", [kv_width, width], 0)?,
-            values: linear("self_attn.v_proj", [kv_width, width], 0)?,
+            queries_keys_values: rows_of(&[
+                ("self_attn.q_proj", width),
+                ("self_attn.k_proj", kv_width),
+                ("self_attn.v_proj", kv_width),
+            ])?,
             attention_output: linear("self_attn.o_proj", [width, width], 1)?,
             feed_forward_norm: norm("post_attention_layernorm")?,
-            gate: linear("mlp.gate_proj", [inner, width], 0)?,
-            up: linear("mlp.up_proj", [inner, width], 0)?,
+            gate_up: rows_of(&[("mlp.gate_proj", inner), ("mlp.up_proj", inner)])?,
             down: linear("mlp.down_proj", [width, inner], 1)?,
             cache: None,
         })
@@ -65,11 +100,11 @@ impl Layer {
     /// This rank's part of the attention's result: (1, tokens, width).
     fn attend(&mut self, x: &Tensor, angles: [&Tensor; 2]) -> Result<Tensor> {
         let (tokens, head) = (x.dim(1)?, self.split.head);
-        // From (1, tokens, n * width of a head) to (1, n, tokens, width of a head).
-        let heads = |x: &Tensor, n: usize| x.reshape((1, tokens, n, head))?.transpose(1, 2);
-        let [q, k, v] = fused::products([&self.queries, &self.keys, &self.values], x)?;
-        let (q, k, v) =
-            (heads(&q, self.split.heads)?, heads(&k, self.split.kv_heads)?, heads(&v, self.split.kv_heads)?);
+        let Split { heads, kv_heads, .. } = self.split;
+        let all = self.queries_keys_values.forward(x)?.reshape((1, tokens, heads + 2 * kv_heads, head))?;
+        // (1, n, tokens, width of a head)
+        let part = |first, n| all.narrow(2, first, n)?.transpose(1, 2);
+        let (q, k, v) = (part(0, heads)?, part(heads, kv_heads)?, part(heads + kv_heads, kv_heads)?);
         let cache = self.cache.as_ref().map(|(keys, values)| (keys, values));
         let [q, k, v] = fused::rope_grow([&q, &k, &v], angles, false, cache)?;
         self.cache = Some((k.clone(), v.clone()));
@@ -79,7 +114,17 @@ impl Layer {
 
     /// This rank's part of the feed-forward layers' result.
     fn feed(&self, x: &Tensor) -> Result<Tensor> {
-        Ok(self.down.forward(&fused::gate_products(Activation::Silu, [&self.gate, &self.up], x)?)?)
+        let inner = self.split.feed_forward;
+        // A single token's gate is applied in the launch of its products.
+        let gated = if x.dim(1)? == 1 {
+            let half = |first| Ok(Linear::new(self.gate_up.weight().narrow(0, first, inner)?, None));
+            let [gate, up]: [Result<Linear>; 2] = [half(0), half(inner)];
+            fused::gate_products(Activation::Silu, [&gate?, &up?], x)?
+        } else {
+            let both = self.gate_up.forward(x)?;
+            fused::gate(Activation::Silu, &both.narrow(2, 0, inner)?, &both.narrow(2, inner, inner)?)?
+        };
+        Ok(self.down.forward(&gated)?)
     }
 }
 
@@ -127,6 +172,7 @@ impl Llama {
             sin: table(f32::sin)?,
             epsilon: config.rms_norm_eps,
             sum: comm.map(|comm| AllReduce::new(comm.clone())),
+            halves_from: HALVES_FROM,
             gather: comm.filter(|_| is_split).map(|comm| AllGather::new(comm.clone())),
         })
     }
@@ -142,12 +188,21 @@ impl Llama {
         self.layers.iter_mut().for_each(|layer| layer.cache = None);
     }
 
-    /// The sum of all ranks' parts.
-    fn sum(&self, part: Tensor) -> Result<Tensor> {
-        if let Some(sum) = &self.sum {
-            part.inplace_op1(sum)?;
-        }
-        Ok(part)
+    /// Starts the sum of all ranks' parts. With `beside` the device computes something else meanwhile.
+    fn sum(&self, part: Tensor, beside: bool) -> Result<Branch> {
+        Ok(match &self.sum {
+            Some(sum) if beside => Branch::Pending(sum.start(part)?),
+            Some(sum) => {
+                part.inplace_op1(sum)?;
+                Branch::Ready(part)
+            }
+            None => Branch::Ready(part),
+        })
+    }
+
+    /// Reads prompts of `tokens` tokens or more in two halves; see [`HALVES_FROM`].
+    pub fn set_halves_from(&mut self, tokens: usize) {
+        self.halves_from = tokens;
     }
 
     /// Appends `tokens`, a vector of u32, to the text. Returns the logits for the next token, as a vector of f32. All
@@ -157,27 +212,48 @@ impl Llama {
         if start + count > self.cos.dims()[0] {
             bail!("{} tokens: the context has room for {}", start + count, self.cos.dims()[0]);
         }
-        let (cos, sin) = (self.cos.narrow(0, start, count)?, self.sin.narrow(0, start, count)?);
-        let mut trunk = self.embedding.forward(tokens)?.unsqueeze(0)?;
-        // The result of the layer before, which the next norm adds.
-        let mut branch: Option<Tensor> = None;
+        let halves = self.sum.is_some() && count >= self.halves_from.max(2);
+        let first = if halves { count / 2 } else { count };
+        let part = |from: usize, length: usize| -> Result<Part> {
+            let trunk = self.embedding.forward(&tokens.narrow(0, from, length)?)?.unsqueeze(0)?;
+            let angles = |table: &Tensor| table.narrow(0, start + from, length);
+            Ok(Part { trunk, branch: None, cos: angles(&self.cos)?, sin: angles(&self.sin)? })
+        };
+        let mut parts = vec![part(0, first)?];
+        if halves {
+            parts.push(part(first, count - first)?);
+        }
         let mut layers = std::mem::take(&mut self.layers);
-        let done = layers.iter_mut().try_for_each(|layer| -> Result<()> {
-            let (sum, normed) = self.normed(&trunk, branch.take(), &layer.attention_norm)?;
-            let attended = self.sum(layer.attend(&normed, [&cos, &sin])?)?;
-            let (sum, normed) = self.normed(&sum, Some(attended), &layer.feed_forward_norm)?;
-            (trunk, branch) = (sum, Some(self.sum(layer.feed(&normed)?)?));
-            Ok(())
-        });
+        let done = layers.iter_mut().try_for_each(|layer| self.pass(layer, &mut parts));
         self.layers = layers;
         done?;
-        let last = |x: &Tensor| x.narrow(1, count - 1, 1);
-        let (_, normed) = self.normed(&last(&trunk)?, branch.as_ref().map(last).transpose()?, &self.norm)?;
+        let Some(part) = parts.pop() else { bail!("no tokens") };
+        let last = part.trunk.dim(1)? - 1;
+        let last = |x: &Tensor| x.narrow(1, last, 1);
+        let branch = part.branch.map(Branch::wait).transpose()?;
+        let (_, normed) = self.normed(&last(&part.trunk)?, branch.as_ref().map(last).transpose()?, &self.norm)?;
         let mut logits = self.output.forward(&normed)?.flatten_all()?;
         if let Some(gather) = &self.gather {
             logits = logits.apply_op1_no_bwd(gather)?;
         }
         Ok(logits.to_dtype(DType::F32)?)
+    }
+
+    /// Takes all parts through a layer. The parts are in the order of their tokens.
+    fn pass(&self, layer: &mut Layer, parts: &mut [Part]) -> Result<()> {
+        let beside = parts.len() > 1;
+        for part in &mut *parts {
+            let branch = part.branch.take().map(Branch::wait).transpose()?;
+            let (sum, normed) = self.normed(&part.trunk, branch, &layer.attention_norm)?;
+            let attended = layer.attend(&normed, [&part.cos, &part.sin])?;
+            (part.trunk, part.branch) = (sum, Some(self.sum(attended, beside)?));
+        }
+        for part in parts {
+            let branch = part.branch.take().map(Branch::wait).transpose()?;
+            let (sum, normed) = self.normed(&part.trunk, branch, &layer.feed_forward_norm)?;
+            (part.trunk, part.branch) = (sum, Some(self.sum(layer.feed(&normed)?, beside)?));
+        }
+        Ok(())
     }
 
     /// The sum of `trunk` and `branch`, and its norm.

@@ -1,5 +1,6 @@
 //! The options of the command line.
 use crate::config::{self, Shape};
+use crate::model::HALVES_FROM;
 use anyhow::{Context, Result, bail};
 use candle_core::DType;
 use candle_transformers::generation::Sampling;
@@ -19,6 +20,8 @@ usage: llama_parallel FOLDER [OPTIONS]          config.json, tokenizer.json and 
   --prompt-tokens N  with --random: the number of tokens of the prompt, 128 if left out
   --tokens N         the most tokens to generate, 128 if left out
   --context N        the most tokens of prompt and text, 4096 if left out
+  --halves-from N    the least tokens of a prompt that many ranks read in two halves, 2048 if left out: one half is
+                     added among the ranks while the other half is computed
   --dtype D          bf16 if left out; f16, f32
   --temperature T    0 takes the most probable token always; 0 if left out
   --top-p P          samples among the most probable tokens whose probabilities add up to P
@@ -51,6 +54,8 @@ pub struct Options {
     pub tokens: usize,
     /// The most tokens of prompt and text.
     pub context: usize,
+    /// The least tokens of a prompt that many ranks read in two halves.
+    pub halves_from: usize,
     pub dtype: DType,
     pub temperature: f64,
     pub top_p: Option<f64>,
@@ -70,6 +75,7 @@ impl Options {
             prompt_tokens: 128,
             tokens: 128,
             context: 4096,
+            halves_from: HALVES_FROM,
             dtype: DType::BF16,
             temperature: 0.0,
             top_p: None,
@@ -92,6 +98,7 @@ impl Options {
                 Long("prompt-tokens") => options.prompt_tokens = parser.value()?.parse()?,
                 Long("tokens") => options.tokens = parser.value()?.parse()?,
                 Long("context") => options.context = parser.value()?.parse()?,
+                Long("halves-from") => options.halves_from = parser.value()?.parse()?,
                 Long("dtype") => options.dtype = dtype(&parser.value()?.string()?)?,
                 Long("temperature") => options.temperature = parser.value()?.parse()?,
                 Long("top-p") => options.top_p = Some(parser.value()?.parse()?),

@@ -1,0 +1,67 @@
+/* Sums of many elements between two GPUs of one host, by the copy engines: each rank copies its elements to the other
+ * one, and both add. The library's kernels would take units from whatever is computed beside the sum.
+ *
+ * The elements are cut into pieces. A rank copies a piece to one of two slots in the other rank's exchange area, the
+ * kernel `meet` waits for the other's piece, and an element-wise kernel adds. All of it is in one stream. So a rank
+ * that has sent piece n + 1 has added piece n, and its slot is free for piece n + 2. */
+#include <string.h>
+
+#include "comm/transport.h"
+#include "launch/launcher.h"
+
+enum { LEAST_BYTES = 1 << 20 };
+
+static crk_status_t meet_kernel(crk_device_t device, crk_function_t *function) {
+  return CRK_KERNEL_GET(device, CRK_SLOT_MEET, CRK_MODULE_COMM, function, "meet");
+}
+
+crk_status_t crk_priv_copied_load(crk_device_t device) {
+  crk_function_t function;
+  return meet_kernel(device, &function);
+}
+
+bool crk_priv_copied_takes(const crk_comm_call_t *call) {
+  return call->comm->peers.is_ready && call->comm->size == 2 && call->kind == CRK_COMM_ALL_REDUCE &&
+         call->op == CRK_COMM_OP_SUM &&
+         (call->dtype == CRK_DTYPE_F32 || call->dtype == CRK_DTYPE_F16 || call->dtype == CRK_DTYPE_BF16) &&
+         call->count * crk_dtype_size(call->dtype) >= LEAST_BYTES && !crk_priv_capturing(call->comm->beside);
+}
+
+static crk_status_t meet(crk_comm_t self, crk_device_t device) {
+  crk_function_t function;
+  CRK_TRY(meet_kernel(device, &function));
+  crk_meet_call_t argument = {
+      .piece = self->peers.piece, .rank = self->rank, .size = self->size, .stop = self->peers.host};
+  memcpy(argument.areas, self->peers.areas, sizeof argument.areas);
+  const crk_dim3_t grid = {1, 1, 1}, block = {CRK_MEET_THREADS, 1, 1};
+  const void *args[] = {&argument};
+  return device->driver->launch(device->driver_device, device->stream, function->driver_function, grid, block, 0, args);
+}
+
+static crk_status_t add_piece(const crk_comm_call_t *call, const char *src, char *dst, size_t bytes) {
+  crk_comm_t self = call->comm;
+  crk_device_t device = self->beside;
+  self->peers.piece++;
+  const uint64_t slot = CRK_AREA_PIECES(2) + (self->peers.piece & 1) * CRK_PIECE_BYTES;
+  char *theirs = (char *)self->peers.areas[1 - self->rank] + slot;
+  const char *ours = (const char *)self->peers.areas[self->rank] + slot;
+  CRK_TRY(device->driver->copy(device->driver_device, device->stream, theirs, src, bytes, CRK_COPY_ON_DEVICE));
+  CRK_TRY(meet(self, device));
+  /* The elements of rank 0 are the first operand on both ranks, so that both get the same NaN. */
+  const crk_const_view_t sent = {src, bytes}, got = {ours, bytes};
+  const crk_view_t sum = {dst, bytes};
+  const size_t count = bytes / crk_dtype_size(call->dtype);
+  crk_layout_t layout;
+  CRK_TRY(crk_layout_contiguous(&count, 1, &layout));
+  return crk_binary(device, CRK_BINARY_ADD, call->dtype, &layout, self->rank == 0 ? sent : got, &layout,
+                    self->rank == 0 ? got : sent, sum);
+}
+
+crk_status_t crk_priv_copied_start(const crk_comm_call_t *call) {
+  const size_t bytes = call->count * crk_dtype_size(call->dtype);
+  for (size_t done = 0; done < bytes; done += CRK_PIECE_BYTES) {
+    const size_t piece = crk_priv_least(bytes - done, CRK_PIECE_BYTES);
+    CRK_TRY(add_piece(call, (const char *)call->src + done, (char *)call->dst + done, piece));
+  }
+  return CRK_OK;
+}

@@ -1,0 +1,157 @@
+/* Exchange areas, through which the GPUs of one host add without RCCL or NCCL (call/peers_call.h). The ranks agree on
+ * it when the communicator is created: each tells the others where its area is, through the library's all-gather. If
+ * one rank cannot reach the area of another, no rank uses them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "call/peers_call.h"
+#include "comm/transport.h"
+
+enum { RECORD_BYTES = 256, HOST_RECORDS = 256 /* the byte of the host's memory where records begin */ };
+
+/* What a rank tells the others. */
+typedef struct record {
+  uint32_t is_ready; /* the rank has all that it needs */
+  uint32_t has_handle;
+  uint64_t process[3]; /* the same in all ranks of a process, and in no other */
+  char host[64]; /* empty if the system has no name for it */
+  uint64_t driver_device, area; /* pointers of that process */
+  crk_peer_handle_t handle; /* of the area */
+} record_t;
+_Static_assert(sizeof(record_t) <= RECORD_BYTES, "a record fits");
+
+static record_t *records_of(crk_comm_t self, uint32_t rank) {
+  return (record_t *)(void *)((char *)self->peers.host + HOST_RECORDS + (size_t)rank * RECORD_BYTES);
+}
+
+/* Makes this rank's area, and tells of it in `mine`. */
+static crk_status_t prepare(crk_comm_t self, record_t *mine) {
+  static uint64_t begin; /* its address differs between the programs of a host, and its value between their runs */
+  static crk_mutex_t lock = CRK_MUTEX_INIT;
+  crk_priv_mutex_lock(&lock);
+  begin = begin != 0 ? begin : (uint64_t)(crk_priv_seconds() * 1e9) | 1;
+  const uint64_t process[3] = {crk_priv_process(), (uintptr_t)&begin, begin};
+  crk_priv_mutex_unlock(&lock);
+  char text[16];
+  if (crk_priv_variable("CANDLE_ROCM_COMM_PEERS", text, sizeof text) && strcmp(text, "0") == 0) {
+    return crk_priv_error(CRK_UNSUPPORTED, "CANDLE_ROCM_COMM_PEERS is 0");
+  }
+  crk_device_t device = self->device;
+  const crk_driver_t *driver = device->driver;
+  if (driver->peer_alloc == NULL) {
+    return crk_priv_error(CRK_UNSUPPORTED, "no memory for peers");
+  }
+  CRK_TRY(crk_priv_one_shot_load(device));
+  CRK_TRY(crk_priv_copied_load(device));
+  const size_t bytes = CRK_AREA_BYTES(self->size);
+  CRK_TRY(driver->peer_alloc(device->driver_device, bytes, &self->peers.areas[self->rank]));
+  CRK_TRY(driver->memset(device->driver_device, device->stream, self->peers.areas[self->rank], 0, bytes));
+  memcpy(mine->process, process, sizeof process);
+  if (!crk_priv_host(mine->host, sizeof mine->host)) {
+    mine->host[0] = '\0';
+  }
+  mine->driver_device = (uintptr_t)device->driver_device;
+  mine->area = (uintptr_t)self->peers.areas[self->rank];
+  mine->has_handle = driver->peer_export(device->driver_device, self->peers.areas[self->rank], &mine->handle) == CRK_OK;
+  return CRK_OK;
+}
+
+/* Gives every rank the records of all. `memory` is on the device. */
+static crk_status_t exchange(crk_comm_t self, const char *where, char *memory, const record_t *mine) {
+  crk_device_t device = self->device;
+  const crk_driver_t *driver = device->driver;
+  char *own = memory + (size_t)self->rank * RECORD_BYTES;
+  const crk_comm_call_t call = {.comm = self,
+                                .kind = CRK_COMM_ALL_GATHER,
+                                .dtype = CRK_DTYPE_U8,
+                                .src = own,
+                                .dst = memory,
+                                .count = RECORD_BYTES};
+  *records_of(self, self->rank) = *mine;
+  CRK_TRY(driver->copy(device->driver_device, device->stream, own, records_of(self, self->rank), RECORD_BYTES,
+                       CRK_COPY_TO_DEVICE));
+  CRK_TRY(self->transport->start(&call, 1));
+  CRK_TRY(driver->copy(device->driver_device, device->stream, records_of(self, 0), memory,
+                       (size_t)self->size * RECORD_BYTES, CRK_COPY_TO_HOST));
+  return crk_priv_comm_wait_for_work(self, where, self->timeout_ms);
+}
+
+/* Makes the area of another rank reachable for this GPU. */
+static bool reach(crk_comm_t self, uint32_t rank, const record_t *mine) {
+  crk_device_t device = self->device;
+  const record_t *theirs = records_of(self, rank);
+  if (memcmp(theirs->process, mine->process, sizeof mine->process) == 0) {
+    crk_driver_device_t *peer = (crk_driver_device_t *)(uintptr_t)theirs->driver_device;
+    bool has_access = peer == device->driver_device;
+    if (!has_access && device->driver->peer_access(device->driver_device, peer, &has_access) != CRK_OK) {
+      return false;
+    }
+    self->peers.areas[rank] = (void *)(uintptr_t)theirs->area;
+    return has_access;
+  }
+  if (mine->host[0] == '\0' || memcmp(theirs->host, mine->host, sizeof mine->host) != 0 || !theirs->has_handle) {
+    return false;
+  }
+  self->peers.is_opened[rank] =
+      device->driver->peer_open(device->driver_device, &theirs->handle, &self->peers.areas[rank]) == CRK_OK;
+  return self->peers.is_opened[rank];
+}
+
+static crk_status_t agree(crk_comm_t self, const char *where, char *memory) {
+  record_t mine = {0};
+  mine.is_ready = prepare(self, &mine) == CRK_OK;
+  CRK_TRY(exchange(self, where, memory, &mine));
+  for (uint32_t rank = 0; rank < self->size; rank++) {
+    mine.is_ready = mine.is_ready && records_of(self, rank)->is_ready;
+  }
+  for (uint32_t rank = 0; rank < self->size && mine.is_ready; rank++) {
+    mine.is_ready = rank == self->rank || reach(self, rank, &mine);
+  }
+  CRK_TRY(exchange(self, where, memory, &mine));
+  self->peers.is_ready = true;
+  for (uint32_t rank = 0; rank < self->size; rank++) {
+    self->peers.is_ready = self->peers.is_ready && records_of(self, rank)->is_ready;
+  }
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_peers_connect(crk_comm_t self, const char *where) {
+  if (self->size < 2 || self->size > CRK_PEERS) {
+    return CRK_OK;
+  }
+  crk_device_t device = self->device;
+  const crk_driver_t *driver = device->driver;
+  const size_t bytes = HOST_RECORDS + (size_t)self->size * RECORD_BYTES;
+  CRK_TRY(driver->host_alloc_coherent(device->driver_device, bytes, (void **)&self->peers.host));
+  memset(self->peers.host, 0, bytes);
+  void *memory;
+  CRK_TRY(driver->alloc(device->driver_device, (size_t)self->size * RECORD_BYTES, &memory));
+  const crk_status_t status = agree(self, where, memory);
+  driver->free(device->driver_device, memory);
+  if (status == CRK_OK && !self->peers.is_ready) {
+    crk_priv_peers_release(self);
+  }
+  return status;
+}
+
+void crk_priv_peers_stop(crk_comm_t self) {
+  if (self->peers.host != NULL) {
+    atomic_store((_Atomic(uint64_t) *)(void *)self->peers.host, 1);
+  }
+}
+
+void crk_priv_peers_release(crk_comm_t self) {
+  crk_comm_peers_t *peers = &self->peers;
+  const crk_driver_t *driver = self->device->driver;
+  for (uint32_t rank = 0; rank < self->size && rank < CRK_PEERS; rank++) {
+    if (peers->is_opened[rank]) {
+      driver->peer_close(self->device->driver_device, peers->areas[rank]);
+    } else if (rank == self->rank && peers->areas[rank] != NULL) {
+      driver->peer_free(self->device->driver_device, peers->areas[rank]);
+    }
+  }
+  if (peers->host != NULL) {
+    driver->host_free(self->device->driver_device, peers->host);
+  }
+  *peers = (crk_comm_peers_t){0};
+}

@@ -1,0 +1,57 @@
+/* The arguments of the kernels of kernels/comm.hip, and the exchange areas through which GPUs add. Plain C.
+ *
+ * Each rank has an exchange area in its GPU's memory, and the other ranks' GPUs write to it:
+ *
+ *   CRK_AREA_CHUNKS   u32 counters of the chunks' launches
+ *   CRK_AREA_FLAGS    u64 numbers of the pieces that each rank has sent
+ *   CRK_AREA_LINES    the lines of the chunks, for few elements (comm/one_shot.h)
+ *   behind the lines  two slots of CRK_PIECE_BYTES bytes, for many elements of two ranks (csrc/comm/copied.c)
+ *
+ * Few elements are cut into chunks of CRK_CHUNK_BYTES bytes. A chunk has two slots, which take turns. A slot has
+ * CRK_CHUNK_LINES lines for each rank. A line has 8 bytes of data and a flag beside each half of them, so that whoever
+ * reads the line knows whether it has arrived. This is the protocol LL of NCCL. */
+#ifndef CRK_PEERS_CALL_H
+#define CRK_PEERS_CALL_H
+
+#include <stdint.h>
+
+enum {
+  CRK_PEERS = 8, /* ranks, at most */
+  CRK_CHUNK_LINES = 256, /* threads of a block too */
+  CRK_LINE_DATA = 8,
+  CRK_LINE_BYTES = 16,
+  CRK_CHUNK_BYTES = CRK_CHUNK_LINES * CRK_LINE_DATA,
+  CRK_CHUNKS = 64, /* of an area: 128 KiB of elements */
+  CRK_PIECE_BYTES = 8 << 20,
+  CRK_AREA_CHUNKS = 0,
+  CRK_AREA_FLAGS = 2048,
+  CRK_AREA_LINES = 4096,
+  CRK_MEET_THREADS = 64
+};
+
+/* The bytes of a chunk's lines, both slots, among `size` ranks. */
+#define CRK_CHUNK_SLOTS(size) ((uint64_t)2 * (size) * CRK_CHUNK_LINES * CRK_LINE_BYTES)
+
+/* The bytes before the slots of pieces, and of a whole area. */
+#define CRK_AREA_PIECES(size) (CRK_AREA_LINES + CRK_CHUNKS * CRK_CHUNK_SLOTS(size))
+#define CRK_AREA_BYTES(size)  (CRK_AREA_PIECES(size) + ((size) == 2 ? 2 * (uint64_t)CRK_PIECE_BYTES : 0))
+
+/* For the kernels one_shot_sum_<type>: blocks of CRK_CHUNK_LINES threads, one for each chunk. */
+typedef struct crk_one_shot_call {
+  const void *src;
+  void *dst; /* may be src */
+  uint64_t count; /* elements, at most those of CRK_CHUNKS chunks */
+  uint32_t rank, size;
+  const uint64_t *stop; /* in host memory; if it is not 0, the kernel waits no longer */
+  void *areas[CRK_PEERS]; /* the area of each rank, as this GPU sees it */
+} crk_one_shot_call_t;
+
+/* For the kernel `meet`: one block of CRK_MEET_THREADS threads. */
+typedef struct crk_meet_call {
+  uint64_t piece; /* the number of a piece, more than the one before */
+  uint32_t rank, size;
+  const uint64_t *stop; /* as above */
+  void *areas[CRK_PEERS];
+} crk_meet_call_t;
+
+#endif
