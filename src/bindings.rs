@@ -1,4 +1,4 @@
-// include/ fnv1a eb4b410663031533df880365d2471eab
+// include/ fnv1a 221cbb235f91a8a220d853618475b540
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1033,7 +1033,13 @@ unsafe extern "C" {
     pub fn crk_comm_group_end() -> crk_status_t;
 }
 unsafe extern "C" {
-    /// dst\[i\] = op over all ranks r of src_r\[i\], on every rank, for i \< count. `src` may be `dst`.
+    /** dst\[i\] = op over all ranks r of src_r\[i\], on every rank, for i \< count. `src` may be `dst`.
+
+ Sums of F32, F16 and BF16 are done by this library among 2 to 8 GPUs of one host that reach each other's memory, if
+ crk_comm_create has created the ranks: of up to 128 KiB in one launch, and among two GPUs of 1 MiB and more by copies
+ and launches, unless the call is captured or in a group with others. The elements of rank 0, 1, 2, ... are added in
+ this order, in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0 of one rank leaves all sums to
+ RCCL or NCCL.*/
     pub fn crk_comm_all_reduce(
         self_: crk_comm_t,
         dtype: crk_dtype_t,

@@ -731,6 +731,32 @@ fn two_communicators_on_one_handle() {
 // ---- groups
 
 /// One thread has all ranks: each collective is a group.
+/// Collectives in the stream of another handle; the two streams are ordered by events.
+#[test]
+fn collectives_beside_other_work() {
+    on_cpu(2, PATIENCE, |comm| {
+        let device = comm.device();
+        let side = support::open("cpu:32").expect("a handle");
+        let buffer = device.upload(&[1f32; 100]).expect("memory");
+        let mark = device.event().expect("an event");
+        mark.record(device).expect("a mark");
+        side.wait(&mark).expect("an order");
+        // SAFETY: `side` has waited for `buffer`, and `device` waits for the sum below.
+        unsafe { comm.run_beside(Some(&side)) }.expect("a handle of the device");
+        comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 100).expect("a sum");
+        mark.record(&side).expect("a mark");
+        device.wait(&mark).expect("an order");
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [2.0; 100]);
+        // SAFETY: nothing is under way.
+        unsafe { comm.run_beside(None) }.expect("the own handle");
+        assert_eq!(add_ones(comm).expect("a sum"), 2.0);
+        let other = support::open("cpu:64").expect("another device");
+        // SAFETY: it is refused.
+        let refusal = unsafe { comm.run_beside(Some(&other)) };
+        refused(refusal, Status::InvalidArgument, &["crk_comm_run_beside: side is a handle on another device"]);
+    });
+}
+
 #[test]
 fn one_thread_with_several_ranks() {
     let device = support::open("cpu:64").expect("a device");

@@ -163,6 +163,55 @@ fn small_sums_need_no_library() {
     });
 }
 
+/// Runs sums of three ranks that do not all reach each other's memory: the library does them.
+fn by_the_library(test: &str, cause: (&'static str, &'static str)) {
+    let settings = [("HIP_DOUBLE_DEVICES", "3"), ("HIP_DOUBLE_UNCACHED", "1"), cause];
+    alone(test, "gfx1100", 6, &settings, || {
+        on_ranks(3, PATIENCE, |comm| assert_eq!(add_ones(comm).expect("a sum"), 3.0));
+        let controls = Controls::get();
+        let (own, theirs) = (controls.launches(), controls.collectives());
+        assert!(own.iter().all(|line| !line.starts_with("one_shot")), "{own:?}");
+        assert_eq!(theirs.iter().filter(|line| line.starts_with("ncclAllReduce")).count(), 3, "{theirs:?}");
+    });
+}
+
+#[test]
+fn one_rank_without_memory_for_peers() {
+    by_the_library("one_rank_without_memory_for_peers", ("HIP_DOUBLE_FAIL", "hipExtMallocWithFlags:2=2"));
+}
+
+#[test]
+fn gpus_that_do_not_reach_each_other() {
+    by_the_library("gpus_that_do_not_reach_each_other", ("HIP_DOUBLE_PEERS", "0"));
+}
+
+#[test]
+fn a_variable_that_says_so() {
+    by_the_library("a_variable_that_says_so", ("CANDLE_ROCM_COMM_PEERS", "0"));
+}
+
+/// An abort ends a kernel that waits for another rank.
+#[test]
+fn a_small_sum_that_one_rank_never_calls() {
+    with_peer_memory("a_small_sum_that_one_rank_never_calls", || {
+        on_ranks(2, None, |comm| {
+            assert_eq!(add_ones(comm).expect("all call"), 2.0);
+            if comm.rank() == 1 {
+                return;
+            }
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(300));
+                    comm.abort().expect("an end");
+                });
+                // The double runs the kernel within the call.
+                refused(add_ones(comm), Status::PeerLost, &["crk_comm_abort was called on rank 0"]);
+                works(comm.device());
+            });
+        });
+    });
+}
+
 /// Large sums of two ranks are copies and launches of our own, also in a second stream.
 #[test]
 fn large_sums_of_two_need_no_library() {

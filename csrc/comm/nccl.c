@@ -290,7 +290,6 @@ static void nccl_interrupt(crk_comm_t comm) {
   }
 }
 
-/* After a failure the exchange areas are kept until the process ends: other ranks may still write to them. */
 static void nccl_release(crk_comm_t comm, bool aborts) {
   library_t *self = library_of(comm->device);
   if (aborts) {
@@ -306,9 +305,7 @@ static void nccl_release(crk_comm_t comm, bool aborts) {
   void *handle = crk_priv_comm_take_handle(comm);
   if (handle != NULL) {
     (aborts ? self->calls.ncclCommAbort : self->calls.ncclCommDestroy)(handle);
-    if (!aborts) {
-      crk_priv_peers_release(comm);
-    }
+    (aborts ? crk_priv_peers_keep : crk_priv_peers_release)(comm);
   }
 }
 

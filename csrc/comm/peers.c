@@ -1,7 +1,7 @@
 /* Exchange areas, through which the GPUs of one host add without RCCL or NCCL (call/peers_call.h). The ranks agree on
  * it when the communicator is created: each tells the others where its area is, through the library's all-gather. If
  * one rank cannot reach the area of another, no rank uses them. */
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "call/peers_call.h"
@@ -9,13 +9,30 @@
 
 enum { RECORD_BYTES = 256, HOST_RECORDS = 256 /* the byte of the host's memory where records begin */ };
 
+/* A rank's area. The ranks of its process hold it, so that one which goes on after this rank has left writes to memory
+ * that is still there. Other processes hold it through their driver. */
+struct crk_comm_area {
+  struct crk_comm_area *next; /* in the list of those that are kept */
+  _Atomic(uint32_t) holders;
+  const crk_driver_t *driver;
+  crk_driver_device_t *device;
+  void *memory;
+};
+
+static void let_go(crk_comm_area_t *area) {
+  if (atomic_fetch_sub(&area->holders, 1) == 1) {
+    area->driver->peer_free(area->device, area->memory);
+    free(area);
+  }
+}
+
 /* What a rank tells the others. */
 typedef struct record {
   uint32_t is_ready; /* the rank has all that it needs */
   uint32_t has_handle;
   uint64_t process[3]; /* the same in all ranks of a process, and in no other */
   char host[64]; /* empty if the system has no name for it */
-  uint64_t driver_device, area; /* pointers of that process */
+  uint64_t area; /* a crk_comm_area_t of that process */
   crk_peer_handle_t handle; /* of the area */
 } record_t;
 _Static_assert(sizeof(record_t) <= RECORD_BYTES, "a record fits");
@@ -43,16 +60,26 @@ static crk_status_t prepare(crk_comm_t self, record_t *mine) {
   }
   CRK_TRY(crk_priv_one_shot_load(device));
   CRK_TRY(crk_priv_copied_load(device));
+  crk_comm_area_t *area = calloc(1, sizeof *area);
+  if (area == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "no host memory for an exchange area");
+  }
+  *area = (crk_comm_area_t){NULL, 1, driver, device->driver_device, NULL};
   const size_t bytes = CRK_AREA_BYTES(self->size);
-  CRK_TRY(driver->peer_alloc(device->driver_device, bytes, &self->peers.areas[self->rank]));
-  CRK_TRY(driver->memset(device->driver_device, device->stream, self->peers.areas[self->rank], 0, bytes));
+  const crk_status_t status = driver->peer_alloc(device->driver_device, bytes, &area->memory);
+  if (status != CRK_OK) {
+    free(area);
+    return status;
+  }
+  self->peers.held[self->rank] = area;
+  self->peers.areas[self->rank] = area->memory;
+  CRK_TRY(driver->memset(device->driver_device, device->stream, area->memory, 0, bytes));
   memcpy(mine->process, process, sizeof process);
   if (!crk_priv_host(mine->host, sizeof mine->host)) {
     mine->host[0] = '\0';
   }
-  mine->driver_device = (uintptr_t)device->driver_device;
-  mine->area = (uintptr_t)self->peers.areas[self->rank];
-  mine->has_handle = driver->peer_export(device->driver_device, self->peers.areas[self->rank], &mine->handle) == CRK_OK;
+  mine->area = (uintptr_t)area;
+  mine->has_handle = driver->peer_export(device->driver_device, area->memory, &mine->handle) == CRK_OK;
   return CRK_OK;
 }
 
@@ -81,20 +108,22 @@ static bool reach(crk_comm_t self, uint32_t rank, const record_t *mine) {
   crk_device_t device = self->device;
   const record_t *theirs = records_of(self, rank);
   if (memcmp(theirs->process, mine->process, sizeof mine->process) == 0) {
-    crk_driver_device_t *peer = (crk_driver_device_t *)(uintptr_t)theirs->driver_device;
-    bool has_access = peer == device->driver_device;
-    if (!has_access && device->driver->peer_access(device->driver_device, peer, &has_access) != CRK_OK) {
+    crk_comm_area_t *area = (crk_comm_area_t *)(uintptr_t)theirs->area;
+    bool has_access = area->device == device->driver_device;
+    if (!has_access && device->driver->peer_access(device->driver_device, area->device, &has_access) != CRK_OK) {
       return false;
     }
-    self->peers.areas[rank] = (void *)(uintptr_t)theirs->area;
+    if (has_access) {
+      atomic_fetch_add(&area->holders, 1);
+      self->peers.held[rank] = area;
+      self->peers.areas[rank] = area->memory;
+    }
     return has_access;
   }
   if (mine->host[0] == '\0' || memcmp(theirs->host, mine->host, sizeof mine->host) != 0 || !theirs->has_handle) {
     return false;
   }
-  self->peers.is_opened[rank] =
-      device->driver->peer_open(device->driver_device, &theirs->handle, &self->peers.areas[rank]) == CRK_OK;
-  return self->peers.is_opened[rank];
+  return device->driver->peer_open(device->driver_device, &theirs->handle, &self->peers.areas[rank]) == CRK_OK;
 }
 
 static crk_status_t agree(crk_comm_t self, const char *where, char *memory) {
@@ -140,14 +169,27 @@ void crk_priv_peers_stop(crk_comm_t self) {
   }
 }
 
+void crk_priv_peers_keep(crk_comm_t self) {
+  static crk_mutex_t lock = CRK_MUTEX_INIT;
+  static crk_comm_area_t *kept;
+  crk_comm_area_t *own = self->peers.held[self->rank % CRK_PEERS];
+  if (own != NULL) {
+    crk_priv_mutex_lock(&lock);
+    own->next = kept;
+    kept = own;
+    crk_priv_mutex_unlock(&lock);
+  }
+  memset(self->peers.held, 0, sizeof self->peers.held);
+}
+
 void crk_priv_peers_release(crk_comm_t self) {
   crk_comm_peers_t *peers = &self->peers;
   const crk_driver_t *driver = self->device->driver;
-  for (uint32_t rank = 0; rank < self->size && rank < CRK_PEERS; rank++) {
-    if (peers->is_opened[rank]) {
+  for (uint32_t rank = 0; rank < CRK_PEERS; rank++) {
+    if (peers->held[rank] != NULL) {
+      let_go(peers->held[rank]);
+    } else if (peers->areas[rank] != NULL) {
       driver->peer_close(self->device->driver_device, peers->areas[rank]);
-    } else if (rank == self->rank && peers->areas[rank] != NULL) {
-      driver->peer_free(self->device->driver_device, peers->areas[rank]);
     }
   }
   if (peers->host != NULL) {

@@ -76,12 +76,14 @@ typedef struct crk_comm_transport {
 
 extern const crk_comm_transport_t crk_priv_comm_nccl, crk_priv_comm_in_process;
 
+typedef struct crk_comm_area crk_comm_area_t;
+
 /* The exchange areas of peers.c. Empty where the ranks do not use them. */
 typedef struct crk_comm_peers {
   bool is_ready; /* on all ranks */
   uint64_t *host; /* in coherent host memory: host[0] stops the kernels if it is not 0 */
   void *areas[CRK_PEERS]; /* the area of each rank, as this GPU sees it */
-  bool is_opened[CRK_PEERS]; /* the area is another process's */
+  crk_comm_area_t *held[CRK_PEERS]; /* the areas of this process */
   uint64_t piece; /* how many pieces copied.c has sent */
 } crk_comm_peers_t;
 
@@ -147,8 +149,11 @@ crk_status_t crk_priv_peers_connect(crk_comm_t self, const char *where);
 /* Ends the kernels that wait for other ranks. */
 void crk_priv_peers_stop(crk_comm_t self);
 
-/* Frees the memory. No rank's kernel uses it any more. */
+/* Frees the memory, of a communicator that ends without a failure. */
 void crk_priv_peers_release(crk_comm_t self);
+
+/* The same after a failure: the memory stays until the process ends, because kernels may still use it. */
+void crk_priv_peers_keep(crk_comm_t self);
 
 /* Sums through the areas, of few elements (one_shot.c) and of many (copied.c). `load` loads the kernels. `takes` says
  * whether a call is such a sum; the answer is the same on all ranks. `start` puts it into the stream; the caller has

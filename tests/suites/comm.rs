@@ -72,6 +72,10 @@ impl Ranks {
         Ok(Ranks { rank, size, areas: (0..size).map(make).collect::<Result<_, _>>()? })
     }
 
+    fn raw(&self) -> [*mut c_void; RANKS] {
+        std::array::from_fn(|rank| self.areas.get(rank).map_or(std::ptr::null_mut(), Guarded::ptr))
+    }
+
     /// Adds `sources`, one of each rank, as rank `self.rank`. Checks the sum, what was sent, and that nothing else was
     /// written.
     fn add(&mut self, target: &Target, t: Type, sources: &[Vec<u8>], shift: usize, in_place: bool) -> Outcome {
@@ -100,7 +104,7 @@ impl Ranks {
             rank: self.rank as u32,
             size: self.size as u32,
             stop: stop.as_ptr().cast(),
-            areas: std::array::from_fn(|rank| self.areas.get(rank).map_or(std::ptr::null_mut(), Guarded::ptr)),
+            areas: self.raw(),
         };
         launch(target, t, &call, chunks)?;
 
@@ -176,13 +180,56 @@ fn random(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
     data
 }
 
+/// `crk_meet_call_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Meet {
+    piece: u64,
+    rank: u32,
+    size: u32,
+    stop: *const c_void,
+    areas: [*mut c_void; RANKS],
+}
+
+/// The kernel `meet` tells each other rank the number of its piece, and ends when all have told theirs, or it is
+/// stopped.
+fn meets(target: &Target) -> Outcome {
+    const FLAGS: usize = 2048;
+    for (size, rank, is_stopped) in [(2, 0, false), (2, 1, true), (8, 5, false)] {
+        let ranks = Ranks::new(target, rank, size, 0)?;
+        let piece = (1u64 << 40) + 7;
+        let mut own = ranks.areas[rank].read()?;
+        for other in (0..size).filter(|other| *other != rank && !is_stopped) {
+            // Another rank may be ahead by a piece.
+            own[FLAGS + 8 * other..][..8].copy_from_slice(&(piece + other as u64 % 2).to_le_bytes());
+        }
+        ranks.areas[rank].write(&own).map_err(text)?;
+        let stop = target.device.upload(&[u64::from(is_stopped)]).map_err(text)?;
+        let call = Meet { piece, rank: rank as u32, size: size as u32, stop: stop.as_ptr().cast(), areas: ranks.raw() };
+        let function = target.device.function_named("comm", "meet").map_err(text)?;
+        let launch = Launch { grid: [1, 1, 1], block: [64, 1, 1], shared_bytes: 0 };
+        // SAFETY: the struct that the kernel takes, with areas of as many ranks.
+        unsafe { function.launch(launch, &[Arg::value(&call)]) }.map_err(text)?;
+        for (other, area) in ranks.areas.iter().enumerate() {
+            let mut expected = if other == rank { own.clone() } else { vec![0; own.len()] };
+            if other != rank {
+                expected[FLAGS + 8 * rank..][..8].copy_from_slice(&piece.to_le_bytes());
+            }
+            if area.read()? != expected {
+                return Err(format!("rank {rank} of {size}: the area of rank {other} has other bytes"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A rank whose lines never come: the kernel ends where the stop word says so.
 fn stops(target: &Target) -> Outcome {
     for t in TYPES.iter().filter(|t| ["f32", "bf16"].contains(&t.name)) {
         let ranks = Ranks::new(target, 1, 2, 0)?;
         let data = target.device.upload(&[0u64; 4]).map_err(text)?;
         let stop = target.device.upload(&[1u64]).map_err(text)?;
-        let areas = std::array::from_fn(|rank| ranks.areas.get(rank).map_or(std::ptr::null_mut(), Guarded::ptr));
+        let areas = ranks.raw();
         let (src, dst, stop) = (data.as_ptr().cast(), data.as_ptr().cast(), stop.as_ptr().cast());
         launch(target, *t, &Call { src, dst, count: 3, rank: 1, size: 2, stop, areas }, 1)?;
     }
@@ -195,6 +242,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         for t in TYPES.iter().filter(|t| ["f32", "f16", "bf16"].contains(&t.name)) {
             add_trial(&mut all, "comm", target, t.name.into(), Box::new(move |target, _| sums(target, *t)));
         }
+        add_trial(&mut all, "comm", target, "meet".into(), Box::new(|target, _| meets(target)));
         add_trial(&mut all, "comm", target, "stop".into(), Box::new(|target, _| stops(target)));
     }
     all

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 pub const TESTS: &[(&str, &[usize], OfRanks)] = &[
     ("ops_on_tensors", &[1, 2, 3], ops_on_tensors),
     ("calls_of_nccl", &[1, 2, 3], calls_of_nccl),
+    ("sums_beside_other_work", &[1, 2, 3], sums_beside_other_work),
     ("refusals", &[1, 2], refusals),
     ("a_loop_of_ops_that_free_their_sources", &[2], a_loop_of_ops_that_free_their_sources),
     ("the_error_is_that_of_the_rank_that_failed", &[3], the_error_is_that_of_the_rank_that_failed),
@@ -99,6 +100,28 @@ fn ops_on_tensors(size: usize) -> Result<()> {
 }
 
 /// The calls of a program for NCCL, with slices.
+fn sums_beside_other_work(size: usize) -> Result<()> {
+    on_ranks(size, |comm, device| {
+        let op = AllReduce::new(comm.clone());
+        let sum = (size * (size + 1) / 2) as f64;
+        for dtype in [DType::F32, DType::BF16] {
+            let ones = || Tensor::ones(300, dtype, device);
+            let first = op.start((ones()? * (comm.rank() + 1) as f64)?)?;
+            let second = op.start((ones()? * (comm.rank() + 1) as f64)?)?;
+            let meanwhile = (ones()? * 3.)?;
+            assert_eq!(read(comm, &(second.wait()? + &meanwhile)?)?, [sum + 3.; 300]);
+            assert_eq!(read(comm, &(first.wait()? + 1.)?)?, [sum + 1.; 300]);
+            // A sum that nobody waits for, and one in the device's own stream behind it.
+            drop(op.start(ones()?)?);
+            let x = ones()?;
+            x.inplace_op1(&op)?;
+            assert_eq!(read(comm, &x)?, [size as f64; 300]);
+            says(op.start(Tensor::ones((3, 4), dtype, device)?.t()?), &["all_reduce", "dst"]);
+        }
+        Ok(())
+    })
+}
+
 fn calls_of_nccl(size: usize) -> Result<()> {
     on_ranks(size, |comm, device| {
         let (rank, device) = (comm.rank(), device.as_rocm_device()?);

@@ -2,7 +2,7 @@
 use crate::config;
 use crate::generate;
 use crate::launch::{self, Patience, Rank};
-use crate::model::Llama;
+use crate::model::{HALVES_FROM, Llama};
 use crate::options::{Options, Source};
 use crate::place::Place;
 use crate::rendezvous;
@@ -181,9 +181,11 @@ fn logits(
     config: &candle_transformers::models::llama::Config,
     rank: &Rank,
     dtype: DType,
+    halves_from: usize,
 ) -> Result<Vec<Vec<f32>>> {
     let split = Split::new(config, rank.number, rank.size)?;
     let mut model = Llama::load(weights, config, split, rank.comm.as_ref(), (64, dtype, &rank.device))?;
+    model.set_halves_from(halves_from);
     let mut all = Vec::new();
     for tokens in [&PROMPT[..], &STEPS[..1], &STEPS[1..2], &STEPS[2..]] {
         let logits = model.forward(&Tensor::new(tokens, &rank.device)?)?;
@@ -237,10 +239,14 @@ fn files(size: usize, dtype: DType) -> Result<()> {
         kind.write(&folder.0)?;
         let config = config::read(&folder.0.join("config.json"))?;
         let expected = kind.reference(&folder.0, dtype)?;
-        let found = of_ranks(size, |rank| {
-            let split = Split::new(&config, rank.number, rank.size)?;
-            logits(&Files::open(&folder.0, &split, dtype, &rank.device)?, &config, rank, dtype)
-        })?;
+        // A prompt as a whole, and in two halves.
+        let run = |halves_from: usize| {
+            of_ranks(size, |rank| {
+                let split = Split::new(&config, rank.number, rank.size)?;
+                logits(&Files::open(&folder.0, &split, dtype, &rank.device)?, &config, rank, dtype, halves_from)
+            })
+        };
+        let found = [run(HALVES_FROM)?, run(PROMPT.len())?].concat();
         let bound = match dtype {
             DType::F32 => 1e-4,
             DType::F16 => 0.02,
@@ -269,7 +275,7 @@ fn random_weights(size: usize) -> Result<()> {
                     pieces: 4,
                     has_output: !tied,
                 };
-                logits(&weights, &config, rank, DType::F32)
+                logits(&weights, &config, rank, DType::F32, HALVES_FROM)
             })
         };
         let whole = run(1)?.remove(0);

@@ -3,7 +3,7 @@
 #define CRK_PLATFORM_HOST_MEMORY_H
 
 #if !defined(_WIN32)
-#include <sched.h>
+#include <time.h>
 #endif
 
 #include "platform/generic/shared_bytes.h"
@@ -109,9 +109,11 @@ CRK_FN uint64_t load_from_host(const uint64_t *from) { return __atomic_load_n(fr
 CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
   return {{load_from_host(from), load_from_host(from + 1)}};
 }
+/* Another thread writes what this one waits for, and may need its core. */
 CRK_FN void pause_wave() {
 #if !defined(_WIN32)
-  sched_yield();
+  const struct timespec moment = {0, 1000};
+  nanosleep(&moment, nullptr);
 #endif
 }
 template <class T>
