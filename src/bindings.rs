@@ -1,4 +1,4 @@
-// include/ fnv1a 221cbb235f91a8a220d853618475b540
+// include/ fnv1a 6b905941ffc5b1bd4374b944b9e4ebe8
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1050,7 +1050,28 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// The same on rank `root` only. Other ranks' `dst` is not used and may be empty.
+    /** sum = residual + s, where s is the sum over all ranks of x_r, and dst = crk_rms_norm of sum: what follows a layer that
+ is split among ranks. s and sum are rounded to the dtype. All tensors but `alpha` are `rows` rows of `cols` elements,
+ contiguous from the beginning of their views; `alpha` has `cols`. `x` is undefined afterwards. sum and dst must not
+ overlap each other or a source.
+
+ One launch where crk_comm_all_reduce of x would be one, and rows are whole pieces of 8 bytes, at most 16 KiB; else
+ crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there with CRK_INVALID_ARGUMENT.*/
+    pub fn crk_comm_add_rms_norm(
+        self_: crk_comm_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        cols: usize,
+        x: crk_view_t,
+        residual: crk_const_view_t,
+        alpha: crk_const_view_t,
+        sum: crk_view_t,
+        dst: crk_view_t,
+        eps: f32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The same as crk_comm_all_reduce on rank `root` only. Other ranks' `dst` is not used and may be empty.
     pub fn crk_comm_reduce(
         self_: crk_comm_t,
         dtype: crk_dtype_t,

@@ -157,6 +157,25 @@ impl Comm {
         self.all_reduce(dtype, op, view, view, count)
     }
 
+    /// `sum = residual + x` of all ranks, and `dst` is the RMS norm of it: `crk_comm_add_rms_norm`. `x` is undefined
+    /// afterwards.
+    #[allow(clippy::too_many_arguments)]
+    pub fn add_rms_norm<'a>(
+        &self,
+        dtype: DType,
+        (rows, cols): (usize, usize),
+        x: impl Into<View<'a>>,
+        residual: impl Into<View<'a>>,
+        alpha: impl Into<View<'a>>,
+        (sum, dst): (impl Into<View<'a>>, impl Into<View<'a>>),
+        eps: f32,
+    ) -> Result<()> {
+        let (x, residual, alpha) = (self.device.view(x)?, self.device.view(residual)?, self.device.view(alpha)?);
+        let (sum, dst) = (self.device.view(sum)?, self.device.view(dst)?);
+        // SAFETY: a live communicator, and views of buffers of its handle; the C core checks their sizes.
+        check(unsafe { sys::crk_comm_add_rms_norm(self.raw, dtype, rows, cols, x, residual, alpha, sum, dst, eps) })
+    }
+
     /// `dst = op` over all ranks of `src`, on rank `root`; the others give no `dst`.
     pub fn reduce<'a>(
         &self,

@@ -9,7 +9,8 @@
 //! `Device::synchronize`, and copies to the host, know nothing of other ranks and would wait for ever.
 use super::{DeviceSlice, DeviceSliceMut, RocmDType, RocmDevice, RocmStorage, WrapErr, dtype_of, kernels};
 use crate::backend::BackendStorage;
-use crate::{CpuStorage, CustomOp1, InplaceOp1, Layout, Result, Shape, Tensor};
+use crate::op::BackpropOp;
+use crate::{CpuStorage, CustomOp1, InplaceOp1, Layout, Result, Shape, Storage, Tensor};
 use std::borrow::Borrow;
 use std::ffi::c_char;
 use std::sync::{Arc, OnceLock};
@@ -414,6 +415,48 @@ impl Drop for Pending {
 }
 
 impl AllReduce {
+    /// The sum over all ranks of `x`, plus `residual`, and the RMS norm of that: both results. For few elements it is
+    /// one launch. It uses the memory of `x`, which nothing else may use any more. All tensors are contiguous.
+    pub fn add_rms_norm(&self, x: Tensor, residual: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
+        let op = "all_reduce_add_rms_norm";
+        let guards = [&x, residual, weight].map(Tensor::storage_and_layout);
+        let mut storages = [None; 3];
+        for (place, (storage, layout)) in storages.iter_mut().zip(&guards) {
+            let Storage::Rocm(storage) = &**storage else { return not_on_the_cpu(op) };
+            self.comm.expect(storage, op)?;
+            *place = Some((storage, *layout));
+        }
+        let [Some((x_s, x_l)), Some((residual, residual_l)), Some((weight, weight_l))] = storages else {
+            crate::bail!("{op}: no storage")
+        };
+        if !matches!(self.op, ReduceOp::Sum) || residual_l.dims() != x_l.dims() {
+            crate::bail!("{op}: {:?} of {:?} and {:?}", self.op, x_l.dims(), residual_l.dims())
+        }
+        residual.expect_dtype(x_s.dtype(), op, "residual")?;
+        weight.expect_dtype(x_s.dtype(), op, "weight")?;
+        let (dtype, count) = (dtype_of(x_s.dtype(), op)?, x_l.shape().elem_count());
+        let cols = weight_l.shape().elem_count();
+        if x_l.dims().last() != Some(&cols) {
+            crate::bail!("{op}: rows of {:?}, and a weight of {cols}", x_l.dims())
+        }
+        let empty = || x_s.device().empty(x_l.shape(), x_s.dtype());
+        let (sum, normed) = (empty()?, empty()?);
+        self.comm
+            .comm
+            .add_rms_norm(
+                dtype,
+                (count.checked_div(cols).unwrap_or(0), cols),
+                x_s.contiguous(x_l, op, "x")?,
+                residual.contiguous(residual_l, op, "residual")?,
+                weight.contiguous(weight_l, op, "weight")?,
+                (sum.buffer(), normed.buffer()),
+                eps as f32,
+            )
+            .w()?;
+        let of = |storage| Tensor::from_storage(Storage::Rocm(storage), x_l.shape(), BackpropOp::none(), false);
+        Ok((of(sum), of(normed)))
+    }
+
     /// Reduces a contiguous tensor in place, in a stream of its own. Work that is given to the device before
     /// [`Pending::wait`] runs meanwhile; it must not use the tensor.
     pub fn start(&self, tensor: Tensor) -> Result<Pending> {

@@ -4,8 +4,6 @@
  * The elements are cut into pieces. A rank copies a piece to one of two slots in the other rank's exchange area, the
  * kernel `meet` waits for the other's piece, and an element-wise kernel adds. All of it is in one stream. So a rank
  * that has sent piece n + 1 has added piece n, and its slot is free for piece n + 2. */
-#include <string.h>
-
 #include "comm/transport.h"
 #include "launch/launcher.h"
 
@@ -30,9 +28,7 @@ bool crk_priv_copied_takes(const crk_comm_call_t *call) {
 static crk_status_t meet(crk_comm_t self, crk_device_t device) {
   crk_function_t function;
   CRK_TRY(meet_kernel(device, &function));
-  crk_meet_call_t argument = {
-      .piece = self->peers.piece, .rank = self->rank, .size = self->size, .stop = self->peers.host};
-  memcpy(argument.areas, self->peers.areas, sizeof argument.areas);
+  const crk_meet_call_t argument = {.ranks = crk_priv_peers_exchange(self), .piece = self->peers.piece};
   const crk_dim3_t grid = {1, 1, 1}, block = {CRK_MEET_THREADS, 1, 1};
   const void *args[] = {&argument};
   return device->driver->launch(device->driver_device, device->stream, function->driver_function, grid, block, 0, args);

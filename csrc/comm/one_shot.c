@@ -1,21 +1,28 @@
-/* Sums of few elements among the GPUs of one host, by a kernel of our own (kernels/comm/one_shot.h). RCCL and NCCL need
+/* Sums of few elements among the GPUs of one host, by kernels of our own (kernels/comm/one_shot.h). RCCL and NCCL need
  * longer for them, and a model on many GPUs waits for two such sums in each layer. */
-#include <string.h>
-
 #include "comm/transport.h"
 #include "launch/launcher.h"
 
 static const crk_dtype_t types[CRK_ACTIVATIONS] = {CRK_DTYPE_F32, CRK_DTYPE_F16, CRK_DTYPE_BF16};
 
-static crk_status_t kernel_of(crk_device_t device, uint32_t type, crk_function_t *function) {
+static crk_status_t sum_kernel(crk_device_t device, uint32_t type, crk_function_t *function) {
   return CRK_KERNEL_GET(device, CRK_SLOT_ONE_SHOT + type, CRK_MODULE_COMM, function, "one_shot_sum_%s",
                         crk_dtype_name(types[type]));
 }
 
+/* Of `lines` lines for each thread. */
+static crk_status_t norm_kernel(crk_device_t device, uint32_t type, uint32_t lines, crk_function_t *function) {
+  return CRK_KERNEL_GET(device, CRK_SLOT_ONE_SHOT_NORM + type * CRK_MOST_NORM_LINES + lines - 1, CRK_MODULE_COMM,
+                        function, "one_shot_norm_%s_%u", crk_dtype_name(types[type]), (unsigned)lines);
+}
+
 crk_status_t crk_priv_one_shot_load(crk_device_t device) {
+  crk_function_t function;
   for (uint32_t type = 0; type < CRK_ACTIVATIONS; type++) {
-    crk_function_t function;
-    CRK_TRY(kernel_of(device, type, &function));
+    CRK_TRY(sum_kernel(device, type, &function));
+    for (uint32_t lines = 1; lines <= CRK_MOST_NORM_LINES; lines++) {
+      CRK_TRY(norm_kernel(device, type, lines, &function));
+    }
   }
   return CRK_OK;
 }
@@ -36,21 +43,55 @@ bool crk_priv_one_shot_takes(const crk_comm_call_t *call) {
 }
 
 crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call) {
-  crk_comm_t self = call->comm;
-  crk_device_t device = self->beside;
+  crk_device_t device = call->comm->beside;
   uint32_t type = 0;
   (void)type_of(call->dtype, &type);
   crk_function_t function;
-  CRK_TRY(kernel_of(device, type, &function));
-  crk_one_shot_call_t argument = {.src = call->src,
-                                  .dst = call->dst,
-                                  .count = call->count,
-                                  .rank = self->rank,
-                                  .size = self->size,
-                                  .stop = self->peers.host};
-  memcpy(argument.areas, self->peers.areas, sizeof argument.areas);
+  CRK_TRY(sum_kernel(device, type, &function));
+  const crk_one_shot_call_t argument = {
+      .ranks = crk_priv_peers_exchange(call->comm), .src = call->src, .dst = call->dst, .count = call->count};
   const uint64_t bytes = call->count * crk_dtype_size(call->dtype);
   const crk_dim3_t grid = {(uint32_t)crk_priv_ceil_div(bytes, CRK_CHUNK_BYTES), 1, 1}, block = {CRK_CHUNK_LINES, 1, 1};
+  const void *args[] = {&argument};
+  return device->driver->launch(device->driver_device, device->stream, function->driver_function, grid, block, 0, args);
+}
+
+/* The chunks of a row, of which a thread has `lines` lines. */
+static size_t chunks_of_row(size_t bytes, uint32_t *lines) {
+  const size_t most = CRK_MOST_NORM_THREADS * CRK_LINE_DATA;
+  *lines = (uint32_t)crk_priv_ceil_div(bytes, most);
+  return crk_priv_ceil_div(bytes, (size_t)CRK_CHUNK_BYTES * *lines) * *lines;
+}
+
+bool crk_priv_one_shot_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm) {
+  uint32_t type, lines;
+  if (!self->peers.is_ready || !type_of(norm->dtype, &type) || norm->rows > CRK_CHUNKS ||
+      norm->cols > CRK_CHUNKS * CRK_CHUNK_BYTES) {
+    return false;
+  }
+  const size_t bytes = norm->cols * crk_dtype_size(norm->dtype);
+  return bytes % CRK_LINE_DATA == 0 && chunks_of_row(bytes, &lines) * norm->rows <= CRK_CHUNKS &&
+         lines <= CRK_MOST_NORM_LINES;
+}
+
+crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, const crk_comm_norm_t *norm) {
+  crk_device_t device = self->beside;
+  uint32_t type = 0, lines = 0;
+  (void)type_of(norm->dtype, &type);
+  const size_t chunks = chunks_of_row(norm->cols * crk_dtype_size(norm->dtype), &lines);
+  crk_function_t function;
+  CRK_TRY(norm_kernel(device, type, lines, &function));
+  const uint32_t threads = (uint32_t)chunks / lines * CRK_CHUNK_LINES;
+  const crk_one_shot_norm_call_t argument = {.ranks = crk_priv_peers_exchange(self),
+                                             .src = norm->x.ptr,
+                                             .residual = norm->residual.ptr,
+                                             .alpha = norm->alpha.ptr,
+                                             .sum = norm->sum.ptr,
+                                             .dst = norm->dst.ptr,
+                                             .cols = (uint32_t)norm->cols,
+                                             .threads = threads,
+                                             .eps = norm->eps};
+  const crk_dim3_t grid = {(uint32_t)norm->rows, 1, 1}, block = {threads, 1, 1};
   const void *args[] = {&argument};
   return device->driver->launch(device->driver_device, device->stream, function->driver_function, grid, block, 0, args);
 }

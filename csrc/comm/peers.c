@@ -163,6 +163,12 @@ crk_status_t crk_priv_peers_connect(crk_comm_t self, const char *where) {
   return status;
 }
 
+crk_exchange_t crk_priv_peers_exchange(crk_comm_t self) {
+  crk_exchange_t ranks = {.rank = self->rank, .size = self->size, .stop = self->peers.host};
+  memcpy(ranks.areas, self->peers.areas, sizeof ranks.areas);
+  return ranks;
+}
+
 void crk_priv_peers_stop(crk_comm_t self) {
   if (self->peers.host != NULL) {
     atomic_store((_Atomic(uint64_t) *)(void *)self->peers.host, 1);

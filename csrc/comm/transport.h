@@ -146,6 +146,9 @@ crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uin
  * this. */
 crk_status_t crk_priv_peers_connect(crk_comm_t self, const char *where);
 
+/* The ranks, for a kernel's argument. */
+crk_exchange_t crk_priv_peers_exchange(crk_comm_t self);
+
 /* Ends the kernels that wait for other ranks. */
 void crk_priv_peers_stop(crk_comm_t self);
 
@@ -161,6 +164,20 @@ void crk_priv_peers_keep(crk_comm_t self);
 crk_status_t crk_priv_one_shot_load(crk_device_t device);
 bool crk_priv_one_shot_takes(const crk_comm_call_t *call);
 crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call);
+/* The arguments of crk_comm_add_rms_norm. */
+typedef struct crk_comm_norm {
+  crk_dtype_t dtype;
+  size_t rows, cols;
+  crk_view_t x;
+  crk_const_view_t residual, alpha;
+  crk_view_t sum, dst;
+  float eps;
+} crk_comm_norm_t;
+
+/* The same for the sum, the residual and the norm in one launch. */
+bool crk_priv_one_shot_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm);
+crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, const crk_comm_norm_t *norm);
+
 crk_status_t crk_priv_copied_load(crk_device_t device);
 bool crk_priv_copied_takes(const crk_comm_call_t *call);
 crk_status_t crk_priv_copied_start(const crk_comm_call_t *call);

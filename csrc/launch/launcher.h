@@ -2,6 +2,7 @@
 #ifndef CRK_LAUNCHER_H
 #define CRK_LAUNCHER_H
 
+#include "call/peers_call.h"
 #include "core.h"
 #include "dtype.h"
 #include "layout.h"
@@ -105,6 +106,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(ATTENTION_SPLIT, 6 * CRK_ACTIVATIONS * 2)                  \
   XX(ATTENTION_COMBINE, CRK_ACTIVATIONS)                        \
   XX(ONE_SHOT, CRK_ACTIVATIONS)                                 \
+  XX(ONE_SHOT_NORM, CRK_ACTIVATIONS * CRK_MOST_NORM_LINES)      \
   XX(MEET, 1)
 /* clang-format on */
 

@@ -185,7 +185,18 @@ CRK_API crk_status_t crk_comm_group_end(void);
 CRK_API crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src,
                                          crk_view_t dst, size_t count);
 
-/* The same on rank `root` only. Other ranks' `dst` is not used and may be empty. */
+/* sum = residual + s, where s is the sum over all ranks of x_r, and dst = crk_rms_norm of sum: what follows a layer that
+ * is split among ranks. s and sum are rounded to the dtype. All tensors but `alpha` are `rows` rows of `cols` elements,
+ * contiguous from the beginning of their views; `alpha` has `cols`. `x` is undefined afterwards. sum and dst must not
+ * overlap each other or a source.
+ *
+ * One launch where crk_comm_all_reduce of x would be one, and rows are whole pieces of 8 bytes, at most 16 KiB; else
+ * crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there with CRK_INVALID_ARGUMENT. */
+CRK_API crk_status_t crk_comm_add_rms_norm(crk_comm_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t x,
+                                           crk_const_view_t residual, crk_const_view_t alpha, crk_view_t sum,
+                                           crk_view_t dst, float eps);
+
+/* The same as crk_comm_all_reduce on rank `root` only. Other ranks' `dst` is not used and may be empty. */
 CRK_API crk_status_t crk_comm_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src,
                                      crk_view_t dst, size_t count, uint32_t root);
 

@@ -26,7 +26,9 @@ enum {
   CRK_AREA_CHUNKS = 0,
   CRK_AREA_FLAGS = 2048,
   CRK_AREA_LINES = 4096,
-  CRK_MEET_THREADS = 64
+  CRK_MEET_THREADS = 64,
+  CRK_MOST_NORM_THREADS = 1024,
+  CRK_MOST_NORM_LINES = 2 /* of a thread */
 };
 
 /* The bytes of a chunk's lines, both slots, among `size` ranks. */
@@ -36,22 +38,34 @@ enum {
 #define CRK_AREA_PIECES(size) (CRK_AREA_LINES + CRK_CHUNKS * CRK_CHUNK_SLOTS(size))
 #define CRK_AREA_BYTES(size)  (CRK_AREA_PIECES(size) + ((size) == 2 ? 2 * (uint64_t)CRK_PIECE_BYTES : 0))
 
+/* The ranks, as one of them sees them. */
+typedef struct crk_exchange {
+  uint32_t rank, size;
+  const uint64_t *stop; /* in host memory; if it is not 0, kernels wait no longer */
+  void *areas[CRK_PEERS];
+} crk_exchange_t;
+
 /* For the kernels one_shot_sum_<type>: blocks of CRK_CHUNK_LINES threads, one for each chunk. */
 typedef struct crk_one_shot_call {
+  crk_exchange_t ranks;
   const void *src;
   void *dst; /* may be src */
   uint64_t count; /* elements, at most those of CRK_CHUNKS chunks */
-  uint32_t rank, size;
-  const uint64_t *stop; /* in host memory; if it is not 0, the kernel waits no longer */
-  void *areas[CRK_PEERS]; /* the area of each rank, as this GPU sees it */
 } crk_one_shot_call_t;
+
+/* For the kernels one_shot_norm_<type>_<lines>: a block for each row, with `lines` lines for each thread. */
+typedef struct crk_one_shot_norm_call {
+  crk_exchange_t ranks;
+  const void *src, *residual, *alpha;
+  void *sum, *dst;
+  uint32_t cols, threads; /* elements of a row; threads of a block, a multiple of CRK_CHUNK_LINES */
+  float eps;
+} crk_one_shot_norm_call_t;
 
 /* For the kernel `meet`: one block of CRK_MEET_THREADS threads. */
 typedef struct crk_meet_call {
+  crk_exchange_t ranks;
   uint64_t piece; /* the number of a piece, more than the one before */
-  uint32_t rank, size;
-  const uint64_t *stop; /* as above */
-  void *areas[CRK_PEERS];
 } crk_meet_call_t;
 
 #endif

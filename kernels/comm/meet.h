@@ -12,14 +12,14 @@ CRK_FN uint64_t *flags_of(void *area) {
   return reinterpret_cast<uint64_t *>(static_cast<char *>(area) + CRK_AREA_FLAGS);
 }
 
-CRK_FN void meet(const crk_meet_call_t &call) {
+CRK_FN void meet(const crk_exchange_t &ranks, uint64_t piece) {
   const uint32_t peer = thread_index().x;
-  if (peer >= call.size || peer == call.rank) {
+  if (peer >= ranks.size || peer == ranks.rank) {
     return;
   }
-  publish(flags_of(call.areas[peer]) + call.rank, call.piece);
-  const uint64_t *flag = flags_of(call.areas[call.rank]) + peer;
-  while (load_from_host(flag) < call.piece && load_from_host(call.stop) == 0) {
+  publish(flags_of(ranks.areas[peer]) + ranks.rank, piece);
+  const uint64_t *flag = flags_of(ranks.areas[ranks.rank]) + peer;
+  while (load_from_host(flag) < piece && load_from_host(ranks.stop) == 0) {
     pause_wave();
   }
 }

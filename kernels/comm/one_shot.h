@@ -49,31 +49,39 @@ CRK_FN void await_line(pack<uint64_t, 2> &words, const uint64_t *line, uint32_t 
   }
 }
 
-/* Sends this thread's line to all other ranks, and returns the sum of all ranks' lines. */
-template <class T>
-CRK_FN pack<float, line_elements<T>> exchange_sum(const crk_one_shot_call_t &call, uint32_t chunk, uint32_t line,
-                                                  uint32_t flag, const pack<T, line_elements<T>> &mine) {
-  const line_data data = bit_cast<line_data>(mine);
-  for (uint32_t r = 0; r < call.size; r++) {
-    if (r != call.rank) {
-      send_line(slot_lines(call.areas[r], call.size, chunk, flag, call.rank) + 2 * line, data, flag);
+/* A line of this thread, in a launch of its chunk. */
+struct line_place {
+  uint32_t chunk, line, flag;
+};
+
+/* Sends this thread's line to all other ranks. */
+CRK_FN void send_to_all(const crk_exchange_t &ranks, const line_place &at, const line_data &data) {
+  for (uint32_t r = 0; r < ranks.size; r++) {
+    if (r != ranks.rank) {
+      send_line(slot_lines(ranks.areas[r], ranks.size, at.chunk, at.flag, ranks.rank) + 2 * at.line, data, at.flag);
     }
   }
-  const uint64_t *const own = slot_lines(call.areas[call.rank], call.size, chunk, flag, 0) + 2 * line;
+}
+
+/* Waits for the lines of all ranks, and returns their sum. `data` is this rank's. */
+template <class T>
+CRK_FN pack<float, line_elements<T>> sum_of_all(const crk_exchange_t &ranks, const line_place &at,
+                                                const line_data &data) {
+  const uint64_t *const own = slot_lines(ranks.areas[ranks.rank], ranks.size, at.chunk, at.flag, 0) + 2 * at.line;
   pack<uint64_t, 2> words[CRK_PEERS] = {}; /* the loads are under way together */
   CRK_UNROLL
   for (uint32_t r = 0; r < CRK_PEERS; r++) {
-    if (r < call.size && r != call.rank) {
+    if (r < ranks.size && r != ranks.rank) {
       words[r] = load_from_peers(own + r * (2 * CRK_CHUNK_LINES));
     }
   }
   pack<float, line_elements<T>> sum = {};
   CRK_UNROLL
   for (uint32_t r = 0; r < CRK_PEERS; r++) {
-    if (r < call.size) {
+    if (r < ranks.size) {
       line_data theirs = data;
-      if (r != call.rank) {
-        await_line(words[r], own + r * (2 * CRK_CHUNK_LINES), flag, call.stop);
+      if (r != ranks.rank) {
+        await_line(words[r], own + r * (2 * CRK_CHUNK_LINES), at.flag, ranks.stop);
         theirs = {{static_cast<uint32_t>(words[r].v[0]), static_cast<uint32_t>(words[r].v[1])}};
       }
       const auto values = bit_cast<pack<T, line_elements<T>>>(theirs);
@@ -87,13 +95,18 @@ CRK_FN pack<float, line_elements<T>> exchange_sum(const crk_one_shot_call_t &cal
   return sum;
 }
 
+/* The counter of a chunk's launches. */
+CRK_FN uint32_t *counter_of(const crk_exchange_t &ranks, uint32_t chunk) {
+  return static_cast<uint32_t *>(ranks.areas[ranks.rank]) + CRK_AREA_CHUNKS / 4 + chunk;
+}
+
 /* dst = the sum of all ranks' src, for the chunk of this block. */
 template <class T>
 CRK_FN void one_shot_sum(const crk_one_shot_call_t &call) {
   constexpr int V = line_elements<T>;
   const uint32_t chunk = block_index().x, line = thread_index().x;
-  uint32_t *const counter = static_cast<uint32_t *>(call.areas[call.rank]) + CRK_AREA_CHUNKS / 4 + chunk;
-  const uint32_t flag = *counter + 1;
+  uint32_t *const counter = counter_of(call.ranks, chunk);
+  const line_place at = {chunk, line, *counter + 1};
   const uint64_t first = (static_cast<uint64_t>(chunk) * CRK_CHUNK_LINES + line) * V;
   const T *src = static_cast<const T *>(call.src) + first;
   T *dst = static_cast<T *>(call.dst) + first;
@@ -108,7 +121,9 @@ CRK_FN void one_shot_sum(const crk_one_shot_call_t &call) {
       mine.v[i] = src[i];
     }
   }
-  const pack<float, V> sum = exchange_sum<T>(call, chunk, line, flag, mine);
+  const line_data data = bit_cast<line_data>(mine);
+  send_to_all(call.ranks, at, data);
+  const pack<float, V> sum = sum_of_all<T>(call.ranks, at, data);
   CRK_UNROLL
   for (int i = 0; i < V; i++) {
     if (i < here) {
@@ -117,7 +132,7 @@ CRK_FN void one_shot_sum(const crk_one_shot_call_t &call) {
   }
   barrier();
   if (line == 0) {
-    *counter = flag;
+    *counter = at.flag;
   }
 }
 

@@ -87,8 +87,7 @@ impl Ranks {
             for (from, source) in sources.iter().enumerate().filter(|(from, _)| *from != self.rank) {
                 for line in 0..LINES {
                     let at = line_at(self.size, chunk, flag, from, line);
-                    before[self.rank][at..][..16]
-                        .copy_from_slice(&line_of(source, chunk * CHUNK + line * 8, flag));
+                    before[self.rank][at..][..16].copy_from_slice(&line_of(source, chunk * CHUNK + line * 8, flag));
                 }
             }
         }
@@ -130,8 +129,7 @@ impl Ranks {
                 }
                 for line in 0..LINES {
                     let at = line_at(self.size, chunk, flag, self.rank, line);
-                    expected[at..][..16]
-                        .copy_from_slice(&line_of(&sources[self.rank], chunk * CHUNK + line * 8, flag));
+                    expected[at..][..16].copy_from_slice(&line_of(&sources[self.rank], chunk * CHUNK + line * 8, flag));
                 }
             }
             let got = area.read().map_err(|problem| format!("the area of rank {rank}: {problem}"))?;
@@ -161,7 +159,8 @@ fn sums(target: &Target, t: Type) -> Outcome {
         let first = if index < 6 { 0 } else { u32::MAX - 1 };
         let mut ranks = Ranks::new(target, rank, size, first)?;
         let per_chunk = CHUNK / t.bytes;
-        let lengths = [1, per_chunk + 1, per_chunk, 3, 3 * per_chunk - 1, if index == 0 { CHUNKS * per_chunk } else { 7 }];
+        let lengths =
+            [1, per_chunk + 1, per_chunk, 3, 3 * per_chunk - 1, if index == 0 { CHUNKS * per_chunk } else { 7 }];
         for (call, count) in lengths.into_iter().enumerate() {
             let sources: Vec<Vec<u8>> = (0..size).map(|_| random(rng, t, count)).collect();
             ranks

@@ -39,19 +39,12 @@ struct Part {
     sin: Tensor,
 }
 
-/// A sum over all ranks.
+/// The result of half a layer.
 enum Branch {
-    Ready(Tensor),
+    /// This rank's part of the sum over all ranks.
+    Part(Tensor),
+    /// The sum, which is under way.
     Pending(Pending),
-}
-
-impl Branch {
-    fn wait(self) -> Result<Tensor> {
-        match self {
-            Branch::Ready(sum) => Ok(sum),
-            Branch::Pending(pending) => Ok(pending.wait()?),
-        }
-    }
 }
 
 struct Layer {
@@ -188,15 +181,11 @@ impl Llama {
         self.layers.iter_mut().for_each(|layer| layer.cache = None);
     }
 
-    /// Starts the sum of all ranks' parts. With `beside` the device computes something else meanwhile.
-    fn sum(&self, part: Tensor, beside: bool) -> Result<Branch> {
+    /// The sum of all ranks' parts. With `beside` it begins here, and the device computes something else meanwhile.
+    fn branch(&self, part: Tensor, beside: bool) -> Result<Branch> {
         Ok(match &self.sum {
             Some(sum) if beside => Branch::Pending(sum.start(part)?),
-            Some(sum) => {
-                part.inplace_op1(sum)?;
-                Branch::Ready(part)
-            }
-            None => Branch::Ready(part),
+            _ => Branch::Part(part),
         })
     }
 
@@ -227,11 +216,14 @@ impl Llama {
         let done = layers.iter_mut().try_for_each(|layer| self.pass(layer, &mut parts));
         self.layers = layers;
         done?;
-        let Some(part) = parts.pop() else { bail!("no tokens") };
-        let last = part.trunk.dim(1)? - 1;
-        let last = |x: &Tensor| x.narrow(1, last, 1);
-        let branch = part.branch.map(Branch::wait).transpose()?;
-        let (_, normed) = self.normed(&last(&part.trunk)?, branch.as_ref().map(last).transpose()?, &self.norm)?;
+        let Some(Part { trunk, branch, .. }) = parts.pop() else { bail!("no tokens") };
+        // Only the last token is needed, and its sum over the ranks.
+        let last = |x: &Tensor| x.narrow(1, x.dim(1)? - 1, 1);
+        let (trunk, branch) = match branch {
+            Some(Branch::Part(part)) => (last(&trunk)?, Some(Branch::Part(last(&part)?))),
+            branch => (trunk, branch),
+        };
+        let normed = last(&self.normed(&trunk, branch, &self.norm)?.1)?;
         let mut logits = self.output.forward(&normed)?.flatten_all()?;
         if let Some(gather) = &self.gather {
             logits = logits.apply_op1_no_bwd(gather)?;
@@ -243,24 +235,24 @@ impl Llama {
     fn pass(&self, layer: &mut Layer, parts: &mut [Part]) -> Result<()> {
         let beside = parts.len() > 1;
         for part in &mut *parts {
-            let branch = part.branch.take().map(Branch::wait).transpose()?;
-            let (sum, normed) = self.normed(&part.trunk, branch, &layer.attention_norm)?;
+            let (sum, normed) = self.normed(&part.trunk, part.branch.take(), &layer.attention_norm)?;
             let attended = layer.attend(&normed, [&part.cos, &part.sin])?;
-            (part.trunk, part.branch) = (sum, Some(self.sum(attended, beside)?));
+            (part.trunk, part.branch) = (sum, Some(self.branch(attended, beside)?));
         }
         for part in parts {
-            let branch = part.branch.take().map(Branch::wait).transpose()?;
-            let (sum, normed) = self.normed(&part.trunk, branch, &layer.feed_forward_norm)?;
-            (part.trunk, part.branch) = (sum, Some(self.sum(layer.feed(&normed)?, beside)?));
+            let (sum, normed) = self.normed(&part.trunk, part.branch.take(), &layer.feed_forward_norm)?;
+            (part.trunk, part.branch) = (sum, Some(self.branch(layer.feed(&normed)?, beside)?));
         }
         Ok(())
     }
 
     /// The sum of `trunk` and `branch`, and its norm.
-    fn normed(&self, trunk: &Tensor, branch: Option<Tensor>, weight: &Tensor) -> Result<(Tensor, Tensor)> {
-        Ok(match branch {
-            Some(branch) => fused::add_rms_norm(&branch, trunk, weight, self.epsilon)?,
-            None => (trunk.clone(), ops::rms_norm(&trunk.contiguous()?, weight, self.epsilon as f32)?),
+    fn normed(&self, trunk: &Tensor, branch: Option<Branch>, weight: &Tensor) -> Result<(Tensor, Tensor)> {
+        Ok(match (branch, &self.sum) {
+            (Some(Branch::Part(part)), Some(sum)) => sum.add_rms_norm(part, trunk, weight, self.epsilon)?,
+            (Some(Branch::Part(whole)), None) => fused::add_rms_norm(&whole, trunk, weight, self.epsilon)?,
+            (Some(Branch::Pending(sum)), _) => fused::add_rms_norm(&sum.wait()?, trunk, weight, self.epsilon)?,
+            (None, _) => (trunk.clone(), ops::rms_norm(&trunk.contiguous()?, weight, self.epsilon as f32)?),
         })
     }
 }
