@@ -731,6 +731,35 @@ fn two_communicators_on_one_handle() {
 // ---- groups
 
 /// One thread has all ranks: each collective is a group.
+/// A sum, a residual and a norm in one call, and what it refuses.
+#[test]
+fn norms_of_sums() {
+    on_cpu(3, PATIENCE, |comm| {
+        let device = comm.device();
+        let (rows, cols) = (2, 6);
+        let upload = |values: &[f32]| device.upload(values).expect("memory");
+        let x = upload(&[comm.rank() as f32 + 1.0; 12]);
+        let (residual, alpha) = (upload(&[2.0; 12]), upload(&[0.5; 6]));
+        let [sum, dst] = [0; 2].map(|_| device.alloc(48).expect("memory"));
+        let call =
+            |dtype, (rows, cols)| comm.add_rms_norm(dtype, (rows, cols), &x, &residual, &alpha, (&sum, &dst), 0.0);
+        call(DType::F32, (rows, cols)).expect("a norm");
+        assert_eq!(sum.download::<f32>().expect("a copy"), [8.0; 12]);
+        assert_eq!(dst.download::<f32>().expect("a copy"), [0.5; 12]);
+        call(DType::F32, (0, cols)).expect("nothing to do");
+        refused(call(DType::F64, (1, 1)), Status::Unsupported, &["crk_comm_add_rms_norm: dtype is f64"]);
+        refused(call(DType::F32, (3, cols)), Status::OutOfBounds, &["crk_comm_add_rms_norm: ", "x"]);
+        refused(call(DType::F32, (1, 7)), Status::OutOfBounds, &["crk_comm_add_rms_norm: ", "alpha"]);
+        let shared = comm.add_rms_norm(DType::F32, (rows, cols), &x, &residual, &alpha, (&sum, &sum), 0.0);
+        refused(shared, Status::InvalidArgument, &["crk_comm_add_rms_norm: ", "dst", "sum"]);
+        let shared = comm.add_rms_norm(DType::F32, (rows, cols), &x, &residual, &alpha, (&residual, &dst), 0.0);
+        refused(shared, Status::InvalidArgument, &["crk_comm_add_rms_norm: ", "sum", "residual"]);
+        // SAFETY: the memory outlives the group.
+        let grouped = unsafe { comm_group(|| call(DType::F32, (rows, cols))) };
+        refused(grouped, Status::InvalidArgument, &["crk_comm_add_rms_norm: the calling thread has a group"]);
+    });
+}
+
 /// Collectives in the stream of another handle; the two streams are ordered by events.
 #[test]
 fn collectives_beside_other_work() {

@@ -7,9 +7,10 @@ use crate::support::cases::Rng;
 use crate::support::number::{TYPES, Type};
 use crate::support::property::{Outcome, each_case};
 use crate::support::{Guarded, Target, add_trial};
-use candle_rocm_sys::{Arg, Launch};
+use candle_rocm_sys::{Arg, Buffer, Launch};
 use libtest_mimic::Trial;
 use std::ffi::c_void;
+use std::ops::Range;
 
 const RANKS: usize = 8;
 const LINES: usize = 256;
@@ -17,17 +18,36 @@ const CHUNK: usize = LINES * 8;
 const CHUNKS: usize = 64;
 const COUNTERS: usize = 4096;
 
-/// `crk_one_shot_call_t`.
+/// `crk_exchange_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Call {
-    src: *const c_void,
-    dst: *mut c_void,
-    count: u64,
+struct Exchange {
     rank: u32,
     size: u32,
     stop: *const c_void,
     areas: [*mut c_void; RANKS],
+}
+
+/// `crk_one_shot_call_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Call {
+    ranks: Exchange,
+    src: *const c_void,
+    dst: *mut c_void,
+    count: u64,
+}
+
+/// `crk_one_shot_norm_call_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Norm {
+    ranks: Exchange,
+    sources: [*const c_void; 3],
+    results: [*mut c_void; 2],
+    cols: u32,
+    threads: u32,
+    eps: f32,
 }
 
 /// The ranks of a test, of which one runs a kernel.
@@ -72,66 +92,43 @@ impl Ranks {
         Ok(Ranks { rank, size, areas: (0..size).map(make).collect::<Result<_, _>>()? })
     }
 
-    fn raw(&self) -> [*mut c_void; RANKS] {
-        std::array::from_fn(|rank| self.areas.get(rank).map_or(std::ptr::null_mut(), Guarded::ptr))
-    }
-
-    /// Adds `sources`, one of each rank, as rank `self.rank`. Checks the sum, what was sent, and that nothing else was
-    /// written.
-    fn add(&mut self, target: &Target, t: Type, sources: &[Vec<u8>], shift: usize, in_place: bool) -> Outcome {
-        let bytes = sources[0].len();
-        let (count, chunks) = (bytes / t.bytes, bytes.div_ceil(CHUNK));
-        let mut before = self.areas.iter().map(Guarded::read).collect::<Result<Vec<_>, _>>()?;
-        let flags: Vec<u32> = (0..chunks).map(|chunk| counter(&before[self.rank], chunk).wrapping_add(1)).collect();
-        for (chunk, &flag) in flags.iter().enumerate() {
-            for (from, source) in sources.iter().enumerate().filter(|(from, _)| *from != self.rank) {
-                for line in 0..LINES {
-                    let at = line_at(self.size, chunk, flag, from, line);
-                    before[self.rank][at..][..16].copy_from_slice(&line_of(source, chunk * CHUNK + line * 8, flag));
-                }
-            }
-        }
-        self.areas[self.rank].write(&before[self.rank]).map_err(text)?;
-        let src = Guarded::new(&target.device, &sources[self.rank], shift * t.bytes).map_err(text)?;
-        let dst = Guarded::new(&target.device, &vec![0x77; bytes], shift * t.bytes).map_err(text)?;
-        let stop = target.device.upload(&[0u64]).map_err(text)?;
-        let to = if in_place { &src } else { &dst };
-        let call = Call {
-            src: src.ptr(),
-            dst: to.ptr(),
-            count: count as u64,
+    fn exchange(&self, stop: &Buffer) -> Exchange {
+        Exchange {
             rank: self.rank as u32,
             size: self.size as u32,
             stop: stop.as_ptr().cast(),
-            areas: self.raw(),
-        };
-        launch(target, t, &call, chunks)?;
+            areas: std::array::from_fn(|rank| self.areas.get(rank).map_or(std::ptr::null_mut(), Guarded::ptr)),
+        }
+    }
 
-        let got = to.read()?;
-        for i in 0..count {
-            let sum = (1..self.size).fold(t.float(t.get(&sources[0], i)) as f32, |sum, rank| {
-                sum + t.float(t.get(&sources[rank], i)) as f32
-            });
-            let (got, wanted) = (t.float(t.get(&got, i)), t.round(sum.into()));
-            if got != wanted && !(got.is_nan() && wanted.is_nan()) {
-                return Err(format!("element {i} of {count} is {got}, and the sum is {wanted}"));
-            }
-        }
-        if !in_place && src.read()? != sources[self.rank] {
-            return Err("src has changed".into());
-        }
-        for (rank, area) in self.areas.iter().enumerate() {
-            let mut expected = std::mem::take(&mut before[rank]);
-            for (chunk, &flag) in flags.iter().enumerate() {
-                if rank == self.rank {
-                    expected[4 * chunk..][..4].copy_from_slice(&flag.to_le_bytes());
-                    continue;
-                }
+    /// Writes the lines of the other ranks' `sources`, of which chunk i has the bytes `bytes(i)`, to this rank's area.
+    /// Returns what all areas must hold after the launch.
+    fn deliver(&self, sources: &[Vec<u8>], chunks: &[Range<usize>]) -> Result<Vec<Vec<u8>>, String> {
+        let mut areas = self.areas.iter().map(Guarded::read).collect::<Result<Vec<_>, _>>()?;
+        let flags: Vec<u32> = (0..chunks.len()).map(|i| counter(&areas[self.rank], i).wrapping_add(1)).collect();
+        let mut put = |area: usize, from: usize| {
+            for (chunk, (bytes, &flag)) in chunks.iter().zip(&flags).enumerate() {
                 for line in 0..LINES {
-                    let at = line_at(self.size, chunk, flag, self.rank, line);
-                    expected[at..][..16].copy_from_slice(&line_of(&sources[self.rank], chunk * CHUNK + line * 8, flag));
+                    let at = line_at(self.size, chunk, flag, from, line);
+                    let data = &sources[from][bytes.clone()];
+                    areas[area][at..][..16].copy_from_slice(&line_of(data, line * 8, flag));
                 }
             }
+        };
+        for other in (0..self.size).filter(|other| *other != self.rank) {
+            put(self.rank, other);
+            put(other, self.rank);
+        }
+        self.areas[self.rank].write(&areas[self.rank]).map_err(text)?;
+        for (chunk, flag) in flags.iter().enumerate() {
+            areas[self.rank][4 * chunk..][..4].copy_from_slice(&flag.to_le_bytes());
+        }
+        Ok(areas)
+    }
+
+    /// Whether the areas hold what they must.
+    fn hold(&self, expected: &[Vec<u8>]) -> Outcome {
+        for (rank, (area, expected)) in self.areas.iter().zip(expected).enumerate() {
             let got = area.read().map_err(|problem| format!("the area of rank {rank}: {problem}"))?;
             if let Some(at) = (0..got.len()).find(|&at| got[at] != expected[at]) {
                 let (got, expected) = (got[at], expected[at]);
@@ -140,11 +137,110 @@ impl Ranks {
         }
         Ok(())
     }
+
+    /// Adds `sources`, one of each rank, as rank `self.rank`. Checks the sum, what was sent, and that nothing else was
+    /// written.
+    fn add(&self, target: &Target, t: Type, sources: &[Vec<u8>], shift: usize, in_place: bool) -> Outcome {
+        let bytes = sources[0].len();
+        let chunks: Vec<_> = (0..bytes.div_ceil(CHUNK)).map(|i| i * CHUNK..bytes.min((i + 1) * CHUNK)).collect();
+        let areas = self.deliver(sources, &chunks)?;
+        let src = Guarded::new(&target.device, &sources[self.rank], shift * t.bytes).map_err(text)?;
+        let dst = Guarded::new(&target.device, &vec![0x77; bytes], shift * t.bytes).map_err(text)?;
+        let stop = target.device.upload(&[0u64]).map_err(text)?;
+        let to = if in_place { &src } else { &dst };
+        let count = bytes / t.bytes;
+        let call = Call { ranks: self.exchange(&stop), src: src.ptr(), dst: to.ptr(), count: count as u64 };
+        launch(target, &format!("one_shot_sum_{}", t.name), [chunks.len(), LINES], &call)?;
+        let got = to.read()?;
+        for i in 0..count {
+            let (got, wanted) = (t.float(t.get(&got, i)), t.round(sum(t, sources, i).into()));
+            if got != wanted && !(got.is_nan() && wanted.is_nan()) {
+                return Err(format!("element {i} of {count} is {got}, and the sum is {wanted}"));
+            }
+        }
+        if !in_place && src.read()? != sources[self.rank] {
+            return Err("src has changed".into());
+        }
+        self.hold(&areas)
+    }
+
+    /// The same for rows, with a residual and the RMS norm of the sum.
+    fn norm(&self, target: &Target, t: Type, rng: &mut Rng, (rows, cols): (usize, usize), shift: usize) -> Outcome {
+        let mut moderate = |count: usize| {
+            let mut data = vec![0; count * t.bytes];
+            for i in 0..count {
+                t.put(&mut data, i, t.round_bits((rng.below(4001) as f64 - 2000.0) / 500.0));
+            }
+            data
+        };
+        let sources: Vec<Vec<u8>> = (0..self.size).map(|_| moderate(rows * cols)).collect();
+        let (residual, alpha) = (moderate(rows * cols), moderate(cols));
+        let row = cols * t.bytes;
+        let lines = row.div_ceil(8 * 1024);
+        let per_row = row.div_ceil(CHUNK * lines) * lines;
+        let chunks: Vec<_> = (0..rows * per_row)
+            .map(|i| {
+                let first = i / per_row * row;
+                let at = |chunk: usize| first + row.min(chunk * CHUNK);
+                at(i % per_row)..at(i % per_row + 1)
+            })
+            .collect();
+        let areas = self.deliver(&sources, &chunks)?;
+        let memory = |data: &[u8]| Guarded::new(&target.device, data, shift * t.bytes).map_err(text);
+        let read = [memory(&sources[self.rank])?, memory(&residual)?, memory(&alpha)?];
+        let written = [memory(&vec![0x77; rows * row])?, memory(&vec![0x77; rows * row])?];
+        let stop = target.device.upload(&[0u64]).map_err(text)?;
+        let threads = per_row / lines * LINES;
+        let call = Norm {
+            ranks: self.exchange(&stop),
+            sources: [0, 1, 2].map(|i: usize| read[i].ptr().cast_const()),
+            results: [0, 1].map(|i: usize| written[i].ptr()),
+            cols: cols as u32,
+            threads: threads as u32,
+            eps: 1e-5,
+        };
+        launch(target, &format!("one_shot_norm_{}_{lines}", t.name), [rows, threads], &call)?;
+        let (sums, dst) = (written[0].read()?, written[1].read()?);
+        for row in 0..rows {
+            let x: Vec<f64> = (row * cols..(row + 1) * cols)
+                .map(|i| t.round(t.round(sum(t, &sources, i).into()) + t.float(t.get(&residual, i))))
+                .collect();
+            let mean = x.iter().map(|x| x * x).sum::<f64>() / cols as f64;
+            for (col, x) in x.iter().enumerate() {
+                let i = row * cols + col;
+                let got = t.float(t.get(&sums, i));
+                if got != *x {
+                    return Err(format!("element {i} of the sum is {got}, and should be {x}"));
+                }
+                let wanted = x / (mean + 1e-5).sqrt() * t.float(t.get(&alpha, col));
+                let got = t.float(t.get(&dst, i));
+                // One rounding to the type, and a few in f32 before.
+                let unit = if t.bytes == 4 {
+                    1e-6
+                } else if t.name == "f16" {
+                    5e-4
+                } else {
+                    4e-3
+                };
+                if !((got - wanted).abs() <= unit * wanted.abs() + 1e-6) {
+                    return Err(format!("element {i} of the norm is {got}, and should be {wanted}"));
+                }
+            }
+        }
+        self.hold(&areas)
+    }
 }
 
-fn launch(target: &Target, t: Type, call: &Call, chunks: usize) -> Outcome {
-    let function = target.device.function_named("comm", &format!("one_shot_sum_{}", t.name)).map_err(text)?;
-    let launch = Launch { grid: [chunks as u32, 1, 1], block: [LINES as u32, 1, 1], shared_bytes: 0 };
+/// The sum of element `i` over the ranks, in f32.
+fn sum(t: Type, sources: &[Vec<u8>], i: usize) -> f32 {
+    let at = |source: &Vec<u8>| t.float(t.get(source, i)) as f32;
+    sources[1..].iter().fold(at(&sources[0]), |sum, source| sum + at(source))
+}
+
+/// Launches a kernel that takes one struct, with a grid and blocks along x.
+fn launch<T: Copy>(target: &Target, name: &str, [grid, block]: [usize; 2], call: &T) -> Outcome {
+    let function = target.device.function_named("comm", name).map_err(text)?;
+    let launch = Launch { grid: [grid as u32, 1, 1], block: [block as u32, 1, 1], shared_bytes: 0 };
     // SAFETY: the struct that the kernel takes, with areas of as many ranks, and as many chunks as the elements need.
     unsafe { function.launch(launch, &[Arg::value(call)]) }.map_err(text)?;
     target.device.synchronize().map_err(text)
@@ -157,7 +253,7 @@ fn sums(target: &Target, t: Type) -> Outcome {
         let rank = [0, size - 1, size / 2][index / 3];
         // The last launches before the flags start again are among them.
         let first = if index < 6 { 0 } else { u32::MAX - 1 };
-        let mut ranks = Ranks::new(target, rank, size, first)?;
+        let ranks = Ranks::new(target, rank, size, first)?;
         let per_chunk = CHUNK / t.bytes;
         let lengths =
             [1, per_chunk + 1, per_chunk, 3, 3 * per_chunk - 1, if index == 0 { CHUNKS * per_chunk } else { 7 }];
@@ -179,15 +275,29 @@ fn random(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
     data
 }
 
+/// Rows of one and of two lines for each thread, also such as end within a chunk.
+fn norms(target: &Target, t: Type) -> Outcome {
+    each_case(target, "comm", &format!("norm_{}", t.name), 8, |rng, index| {
+        let size = [2, 3, 8][index % 3];
+        let ranks = Ranks::new(target, index % size, size, if index == 7 { u32::MAX - 1 } else { 0 })?;
+        let per_line = 8 / t.bytes;
+        for (call, (rows, lines)) in
+            [(1, 1024), (3, 7), (2, 257), (1, 1300), (4, 2048), (5, 600)].into_iter().enumerate()
+        {
+            ranks
+                .norm(target, t, rng, (rows, lines * per_line), call % 3)
+                .map_err(|problem| format!("rank {} of {size}, {rows} rows of {lines} lines: {problem}", ranks.rank))?;
+        }
+        Ok(())
+    })
+}
+
 /// `crk_meet_call_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Meet {
+    ranks: Exchange,
     piece: u64,
-    rank: u32,
-    size: u32,
-    stop: *const c_void,
-    areas: [*mut c_void; RANKS],
 }
 
 /// The kernel `meet` tells each other rank the number of its piece, and ends when all have told theirs, or it is
@@ -204,11 +314,7 @@ fn meets(target: &Target) -> Outcome {
         }
         ranks.areas[rank].write(&own).map_err(text)?;
         let stop = target.device.upload(&[u64::from(is_stopped)]).map_err(text)?;
-        let call = Meet { piece, rank: rank as u32, size: size as u32, stop: stop.as_ptr().cast(), areas: ranks.raw() };
-        let function = target.device.function_named("comm", "meet").map_err(text)?;
-        let launch = Launch { grid: [1, 1, 1], block: [64, 1, 1], shared_bytes: 0 };
-        // SAFETY: the struct that the kernel takes, with areas of as many ranks.
-        unsafe { function.launch(launch, &[Arg::value(&call)]) }.map_err(text)?;
+        launch(target, "meet", [1, 64], &Meet { ranks: ranks.exchange(&stop), piece })?;
         for (other, area) in ranks.areas.iter().enumerate() {
             let mut expected = if other == rank { own.clone() } else { vec![0; own.len()] };
             if other != rank {
@@ -228,9 +334,9 @@ fn stops(target: &Target) -> Outcome {
         let ranks = Ranks::new(target, 1, 2, 0)?;
         let data = target.device.upload(&[0u64; 4]).map_err(text)?;
         let stop = target.device.upload(&[1u64]).map_err(text)?;
-        let areas = ranks.raw();
-        let (src, dst, stop) = (data.as_ptr().cast(), data.as_ptr().cast(), stop.as_ptr().cast());
-        launch(target, *t, &Call { src, dst, count: 3, rank: 1, size: 2, stop, areas }, 1)?;
+        let (src, dst) = (data.as_ptr().cast(), data.as_ptr().cast());
+        let call = Call { ranks: ranks.exchange(&stop), src, dst, count: 3 };
+        launch(target, &format!("one_shot_sum_{}", t.name), [1, LINES], &call)?;
     }
     Ok(())
 }
@@ -240,6 +346,8 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     for target in targets {
         for t in TYPES.iter().filter(|t| ["f32", "f16", "bf16"].contains(&t.name)) {
             add_trial(&mut all, "comm", target, t.name.into(), Box::new(move |target, _| sums(target, *t)));
+            let name = format!("norm_{}", t.name);
+            add_trial(&mut all, "comm", target, name, Box::new(move |target, _| norms(target, *t)));
         }
         add_trial(&mut all, "comm", target, "meet".into(), Box::new(|target, _| meets(target)));
         add_trial(&mut all, "comm", target, "stop".into(), Box::new(|target, _| stops(target)));
