@@ -15,6 +15,7 @@ pub const TESTS: &[(&str, &[usize], OfRanks)] = &[
     ("ops_on_tensors", &[1, 2, 3], ops_on_tensors),
     ("calls_of_nccl", &[1, 2, 3], calls_of_nccl),
     ("sums_beside_other_work", &[1, 2, 3], sums_beside_other_work),
+    ("sums_with_a_norm", &[1, 2, 3], sums_with_a_norm),
     ("refusals", &[1, 2], refusals),
     ("a_loop_of_ops_that_free_their_sources", &[2], a_loop_of_ops_that_free_their_sources),
     ("the_error_is_that_of_the_rank_that_failed", &[3], the_error_is_that_of_the_rank_that_failed),
@@ -116,8 +117,39 @@ fn sums_beside_other_work(size: usize) -> Result<()> {
             let x = ones()?;
             x.inplace_op1(&op)?;
             assert_eq!(read(comm, &x)?, [size as f64; 300]);
-            says(op.start(Tensor::ones((3, 4), dtype, device)?.t()?), &["all_reduce", "dst"]);
+            says!(op.start(Tensor::ones((3, 4), dtype, device)?.t()?), "all_reduce", "dst is not contiguous");
         }
+        Ok(())
+    })
+}
+
+fn sums_with_a_norm(size: usize) -> Result<()> {
+    on_ranks(size, |comm, device| {
+        let op = AllReduce::new(comm.clone());
+        let of = |first: usize, dims: &[usize]| -> Result<Tensor> {
+            let count = dims.iter().product();
+            let values: Vec<f32> = (0..count).map(|i| ((i * 7 + first * 3) % 11) as f32 - 5.).collect();
+            Ok(Tensor::from_vec(values, dims, device)?)
+        };
+        for dims in [[1, 1, 64], [1, 3, 10], [2, 2, 7], [1, 40, 2048]] {
+            let parts = (0..size).map(|rank| of(rank, &dims)).collect::<Result<Vec<_>>>()?;
+            let (residual, weight) = (of(20, &dims)?, of(21, &dims[2..])?);
+            let total = parts.iter().try_fold(residual.clone(), |sum, part| sum + part)?;
+            let norm = candle_nn::ops::rms_norm(&total, &weight, 1e-5)?;
+            let (sum, normed) = op.add_rms_norm(of(comm.rank(), &dims)?, &residual, &weight, 1e-5)?;
+            assert_eq!((sum.dims(), normed.dims()), (&dims[..], &dims[..]));
+            assert_eq!(read(comm, &sum)?, read(comm, &total)?);
+            for (found, expected) in read(comm, &normed)?.into_iter().zip(read(comm, &norm)?) {
+                assert!((found - expected).abs() <= 1e-5 * expected.abs().max(1.), "{dims:?}: {found} {expected}");
+            }
+        }
+        let (x, other) = (of(0, &[2, 8])?, of(0, &[3, 8])?);
+        let weight = of(0, &[8])?;
+        says!(op.add_rms_norm(x.clone(), &other, &weight, 1e-5), "add_rms_norm", "[3, 8]");
+        says!(op.add_rms_norm(x.clone(), &x, &of(0, &[4])?, 1e-5), "add_rms_norm", "[2, 8]", "4");
+        says!(op.add_rms_norm(x.clone(), &x, &weight.to_dtype(DType::F16)?, 1e-5), "add_rms_norm", "weight");
+        let most = AllReduce::with_op(comm.clone(), ReduceOp::Max);
+        says!(most.add_rms_norm(x.clone(), &x, &weight, 1e-5), "add_rms_norm", "Max");
         Ok(())
     })
 }
