@@ -7,6 +7,7 @@
 #include "platform/platform.h"
 
 namespace crk {
+namespace {
 
 CRK_FN uint64_t *flags_of(void *area) {
   return reinterpret_cast<uint64_t *>(static_cast<char *>(area) + CRK_AREA_FLAGS);
@@ -24,6 +25,7 @@ CRK_FN void meet(const crk_exchange_t &ranks, uint64_t piece) {
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif

@@ -15,6 +15,7 @@
 #include "numbers/element_types.h"
 
 namespace crk {
+namespace {
 
 /* A line's data: two words of 32 bits, and the elements of a type in them. */
 using line_data = pack<uint32_t, 2>;
@@ -136,6 +137,7 @@ CRK_FN void one_shot_sum(const crk_one_shot_call_t &call) {
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif

@@ -7,6 +7,7 @@
 #include "numbers/wave.h"
 
 namespace crk {
+namespace {
 
 /* Stores a line's elements. `aligned`: at an address that is a multiple of the line. */
 template <class T>
@@ -93,6 +94,7 @@ CRK_FN void one_shot_norm(const crk_one_shot_norm_call_t &call) {
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif
