@@ -1,4 +1,4 @@
-// include/ fnv1a 6b905941ffc5b1bd4374b944b9e4ebe8
+// include/ fnv1a bfae2bddc50e9d72f30f00bc98f56fd2
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1002,7 +1002,7 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** Later collectives run in the stream of `side`, another handle of the communicator's device, beside the work of the
  communicator's own handle. So a sum may be under way while the device computes something else. NULL means the own
- handle again. `side` stays open for as long as the communicator uses it.
+ handle again. All ranks run the same collectives beside. `side` stays open until the communicator is destroyed.
 
  The caller orders the two streams, by crk_event_record and crk_device_wait: the collective after the work that makes
  its `src`, and whatever uses or frees its memory after the collective. crk_comm_wait waits for the work of both.
@@ -1036,8 +1036,8 @@ unsafe extern "C" {
     /** dst\[i\] = op over all ranks r of src_r\[i\], on every rank, for i \< count. `src` may be `dst`.
 
  Sums of F32, F16 and BF16 are done by this library among 2 to 8 GPUs of one host that reach each other's memory, if
- crk_comm_create has created the ranks: of up to 128 KiB in one launch, and among two GPUs of 1 MiB and more by copies
- and launches, unless the call is captured or in a group with others. The elements of rank 0, 1, 2, ... are added in
+ crk_comm_create has created the ranks: of up to 128 KiB in one launch, and among two GPUs of 1 to 8 MiB by a copy and
+ two launches, with crk_comm_run_beside of more too, unless the call is captured or in a group with others. The elements of rank 0, 1, 2, ... are added in
  this order, in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0 of one rank leaves all sums to
  RCCL or NCCL.*/
     pub fn crk_comm_all_reduce(

@@ -241,15 +241,17 @@ fn a_small_sum_that_one_rank_never_calls() {
     });
 }
 
-/// Large sums of two ranks are copies and launches of our own, also in a second stream.
+/// Sums of two ranks of at least a MiB are copies and launches of our own: up to a piece, and of more in a second stream.
 #[test]
-fn large_sums_of_two_need_no_library() {
-    with_peer_memory("large_sums_of_two_need_no_library", || {
-        let count = 5_000_001; // three pieces
+fn large_sums_of_two() {
+    with_peer_memory("large_sums_of_two", || {
+        let (piece, more) = (2_000_001, 5_000_001);
         on_ranks(2, PATIENCE, |comm| {
             let (rank, device) = (comm.rank(), comm.device());
             let side = open(rank);
-            for (round, beside) in [false, true, true, false].into_iter().enumerate() {
+            for (round, (count, beside)) in
+                [(piece, false), (more, true), (more, true), (more, false), (piece, false)].into_iter().enumerate()
+            {
                 let mine: Vec<f32> = (0..count).map(|i| (i % 1000 + 1000 * rank + round) as f32).collect();
                 let src = device.upload(&mine).expect("memory");
                 let other = device.alloc(4 * count).expect("memory");
@@ -267,8 +269,10 @@ fn large_sums_of_two_need_no_library() {
             unsafe { comm.run_beside(None) }.expect("the own handle");
         });
         let controls = Controls::get();
-        assert_eq!(controls.launches().iter().filter(|line| *line == "meet 1").count(), 2 * 4 * 3);
-        assert!(controls.collectives().iter().all(|line| !line.starts_with("ncclAllReduce")));
+        // A piece each in the first and the last round, and three in each round beside.
+        assert_eq!(controls.launches().iter().filter(|line| *line == "meet 1").count(), 2 * (1 + 3 + 3 + 1));
+        let by_the_library = controls.collectives();
+        assert_eq!(by_the_library.iter().filter(|line| line.starts_with("ncclAllReduce")).count(), 2);
     });
 }
 

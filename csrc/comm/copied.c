@@ -1,5 +1,6 @@
 /* Sums of many elements between two GPUs of one host, by the copy engines: each rank copies its elements to the other
- * one, and both add. The library's kernels would take units from whatever is computed beside the sum.
+ * one, and both add. The library's kernels would take units from whatever is computed beside the sum. Where nothing is,
+ * they are faster for more than a piece, because they copy and add at the same time.
  *
  * The elements are cut into pieces. A rank copies a piece to one of two slots in the other rank's exchange area, the
  * kernel `meet` waits for the other's piece, and an element-wise kernel adds. All of it is in one stream. So a rank
@@ -19,10 +20,12 @@ crk_status_t crk_priv_copied_load(crk_device_t device) {
 }
 
 bool crk_priv_copied_takes(const crk_comm_call_t *call) {
-  return call->comm->peers.is_ready && call->comm->size == 2 && call->kind == CRK_COMM_ALL_REDUCE &&
-         call->op == CRK_COMM_OP_SUM &&
+  crk_comm_t self = call->comm;
+  const size_t bytes = call->count * crk_dtype_size(call->dtype);
+  return self->peers.is_ready && self->size == 2 && call->kind == CRK_COMM_ALL_REDUCE && call->op == CRK_COMM_OP_SUM &&
          (call->dtype == CRK_DTYPE_F32 || call->dtype == CRK_DTYPE_F16 || call->dtype == CRK_DTYPE_BF16) &&
-         call->count * crk_dtype_size(call->dtype) >= LEAST_BYTES && !crk_priv_capturing(call->comm->beside);
+         bytes >= LEAST_BYTES && (bytes <= CRK_PIECE_BYTES || self->beside != self->device) &&
+         !crk_priv_capturing(self->beside);
 }
 
 static crk_status_t meet(crk_comm_t self, crk_device_t device) {

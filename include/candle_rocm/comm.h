@@ -143,7 +143,7 @@ CRK_API crk_status_t crk_comm_wait(crk_comm_t self, uint32_t timeout_ms);
 
 /* Later collectives run in the stream of `side`, another handle of the communicator's device, beside the work of the
  * communicator's own handle. So a sum may be under way while the device computes something else. NULL means the own
- * handle again. `side` stays open for as long as the communicator uses it.
+ * handle again. All ranks run the same collectives beside. `side` stays open until the communicator is destroyed.
  *
  * The caller orders the two streams, by crk_event_record and crk_device_wait: the collective after the work that makes
  * its `src`, and whatever uses or frees its memory after the collective. crk_comm_wait waits for the work of both.
@@ -178,8 +178,8 @@ CRK_API crk_status_t crk_comm_group_end(void);
 /* dst[i] = op over all ranks r of src_r[i], on every rank, for i < count. `src` may be `dst`.
  *
  * Sums of F32, F16 and BF16 are done by this library among 2 to 8 GPUs of one host that reach each other's memory, if
- * crk_comm_create has created the ranks: of up to 128 KiB in one launch, and among two GPUs of 1 MiB and more by copies
- * and launches, unless the call is captured or in a group with others. The elements of rank 0, 1, 2, ... are added in
+ * crk_comm_create has created the ranks: of up to 128 KiB in one launch, and among two GPUs of 1 to 8 MiB by a copy and
+ * two launches, with crk_comm_run_beside of more too, unless the call is captured or in a group with others. The elements of rank 0, 1, 2, ... are added in
  * this order, in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0 of one rank leaves all sums to
  * RCCL or NCCL. */
 CRK_API crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src,

@@ -20,14 +20,15 @@ pub struct Llama {
     sin: Tensor,
     epsilon: f64,
     sum: Option<AllReduce>,
+    ranks: usize,
     halves_from: usize,
     /// Joins the parts of the logits.
     gather: Option<AllGather>,
 }
 
-/// A prompt of this many tokens, or more, is read in two halves: the all-reduce of one half runs while the other half
-/// is computed.
-pub const HALVES_FROM: usize = 2048;
+/// A prompt of this many tokens for each rank, or more, is read in two halves: the all-reduce of one half runs while the
+/// other half is computed. Products of fewer tokens would lose more than that gains.
+pub const HALVES_FROM: usize = 1024;
 
 /// Tokens on their way through the layers.
 struct Part {
@@ -165,6 +166,7 @@ impl Llama {
             sin: table(f32::sin)?,
             epsilon: config.rms_norm_eps,
             sum: comm.map(|comm| AllReduce::new(comm.clone())),
+            ranks: split.size,
             halves_from: HALVES_FROM,
             gather: comm.filter(|_| is_split).map(|comm| AllGather::new(comm.clone())),
         })
@@ -189,7 +191,7 @@ impl Llama {
         })
     }
 
-    /// Reads prompts of `tokens` tokens or more in two halves; see [`HALVES_FROM`].
+    /// Reads prompts of `tokens` tokens for each rank, or more, in two halves; see [`HALVES_FROM`].
     pub fn set_halves_from(&mut self, tokens: usize) {
         self.halves_from = tokens;
     }
@@ -201,7 +203,7 @@ impl Llama {
         if start + count > self.cos.dims()[0] {
             bail!("{} tokens: the context has room for {}", start + count, self.cos.dims()[0]);
         }
-        let halves = self.sum.is_some() && count >= self.halves_from.max(2);
+        let halves = self.sum.is_some() && count > 1 && count / self.ranks >= self.halves_from;
         let first = if halves { count / 2 } else { count };
         let part = |from: usize, length: usize| -> Result<Part> {
             let trunk = self.embedding.forward(&tokens.narrow(0, from, length)?)?.unsqueeze(0)?;

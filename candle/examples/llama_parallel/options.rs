@@ -20,8 +20,8 @@ usage: llama_parallel FOLDER [OPTIONS]          config.json, tokenizer.json and 
   --prompt-tokens N  with --random: the number of tokens of the prompt, 128 if left out
   --tokens N         the most tokens to generate, 128 if left out
   --context N        the most tokens of prompt and text, 4096 if left out
-  --halves-from N    the least tokens of a prompt that many ranks read in two halves, 2048 if left out: one half is
-                     added among the ranks while the other half is computed
+  --halves-from N    ranks read a prompt in two halves if it has N tokens for each of them, 1024 if left out: one half
+                     is added among the ranks while the other half is computed
   --dtype D          bf16 if left out; f16, f32
   --temperature T    0 takes the most probable token always; 0 if left out
   --top-p P          samples among the most probable tokens whose probabilities add up to P
@@ -54,7 +54,7 @@ pub struct Options {
     pub tokens: usize,
     /// The most tokens of prompt and text.
     pub context: usize,
-    /// The least tokens of a prompt that many ranks read in two halves.
+    /// The least tokens of a prompt, for each rank, that ranks read in two halves.
     pub halves_from: usize,
     pub dtype: DType,
     pub temperature: f64,
