@@ -294,6 +294,7 @@ static void nccl_release(crk_comm_t comm, bool aborts) {
   library_t *self = library_of(comm->device);
   if (aborts) {
     crk_priv_peers_stop(comm);
+    crk_priv_peers_keep(comm);
   }
   if (comm->handle == NULL || comm->device->driver->bind(comm->device->driver_device) != CRK_OK) {
     return;
