@@ -1,4 +1,4 @@
-// include/ fnv1a bfae2bddc50e9d72f30f00bc98f56fd2
+// include/ fnv1a 683645b6aaac786ce94e3c4fcb5375f7
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1035,11 +1035,11 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** dst\[i\] = op over all ranks r of src_r\[i\], on every rank, for i \< count. `src` may be `dst`.
 
- Sums of F32, F16 and BF16 are done by this library among 2 to 8 GPUs of one host that reach each other's memory, if
- crk_comm_create has created the ranks: of up to 128 KiB in one launch, and among two GPUs of 1 to 8 MiB by a copy and
- two launches, with crk_comm_run_beside of more too, unless the call is captured or in a group with others. The elements of rank 0, 1, 2, ... are added in
- this order, in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0 of one rank leaves all sums to
- RCCL or NCCL.*/
+ This library does some sums of F32, F16 and BF16 by itself, among 2 to 8 GPUs of one host that reach each other's
+ memory. crk_comm_create must have created the ranks, and the call must not be in a group with others. Sums of up to
+ 128 KiB are one launch. Among two GPUs, sums of 1 to 8 MiB are a copy and two launches unless they are captured; with
+ crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in f32, and rounded
+ once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or NCCL.*/
     pub fn crk_comm_all_reduce(
         self_: crk_comm_t,
         dtype: crk_dtype_t,
@@ -1050,13 +1050,14 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** sum = residual + s, where s is the sum over all ranks of x_r, and dst = crk_rms_norm of sum: what follows a layer that
- is split among ranks. s and sum are rounded to the dtype. All tensors but `alpha` are `rows` rows of `cols` elements,
- contiguous from the beginning of their views; `alpha` has `cols`. `x` is undefined afterwards. sum and dst must not
- overlap each other or a source.
+    /** sum = residual + s, where s is the sum over all ranks of x_r, and dst = crk_rms_norm of sum: what follows a layer
+ that is split among ranks. s and sum are rounded to the dtype. All tensors but `alpha` are `rows` rows of `cols`
+ elements, contiguous from the beginning of their views; `alpha` has `cols`. `x` is undefined afterwards. sum and dst
+ must not overlap each other or a source.
 
  One launch where crk_comm_all_reduce of x would be one, and rows are whole pieces of 8 bytes, at most 16 KiB; else
- crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there with CRK_INVALID_ARGUMENT.*/
+ crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there
+ with CRK_INVALID_ARGUMENT.*/
     pub fn crk_comm_add_rms_norm(
         self_: crk_comm_t,
         dtype: crk_dtype_t,

@@ -241,7 +241,7 @@ fn a_small_sum_that_one_rank_never_calls() {
     });
 }
 
-/// Sums of two ranks of at least a MiB are copies and launches of our own: up to a piece, and of more in a second stream.
+/// Sums of two ranks of at least a MiB are copies and launches of our own: up to a piece, and more in a second stream.
 #[test]
 fn large_sums_of_two() {
     with_peer_memory("large_sums_of_two", || {

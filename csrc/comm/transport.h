@@ -117,8 +117,8 @@ static inline double crk_priv_comm_deadline(uint32_t timeout_ms) {
   return timeout_ms == CRK_COMM_FOREVER ? 1e300 : crk_priv_seconds() + timeout_ms * 1e-3;
 }
 
-/* The pause between two questions, in a wait that began at `begin`. There is no sleep at first: a sleep takes 50 us, and
- * a model waits for each of its tokens, some milliseconds. */
+/* The pause between two questions, in a wait that began at `begin`. There is no sleep at first: a sleep takes 50 us,
+ * and a model waits for each of its tokens, some milliseconds. */
 static inline void crk_priv_comm_pause(double begin) {
   const double waited = crk_priv_seconds() - begin;
   if (waited < 10e-3) {

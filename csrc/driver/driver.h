@@ -70,8 +70,8 @@ typedef struct crk_driver {
    * device. */
   crk_status_t (*alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
   void (*free)(crk_driver_device_t *device, void *ptr);
-  /* Memory that other GPUs write while kernels of this one read it, in other processes too. `peer_export` gives the
-   * handle with which another process of this host opens it by `peer_open`. NULL where the driver has no such memory. */
+  /* Memory that other GPUs write while kernels of this one read it. `peer_export` gives the handle with which another
+   * process of this host opens it by `peer_open`. All five are NULL where the driver has no such memory. */
   crk_status_t (*peer_alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
   void (*peer_free)(crk_driver_device_t *device, void *ptr);
   crk_status_t (*peer_export)(crk_driver_device_t *device, void *ptr, crk_peer_handle_t *handle);

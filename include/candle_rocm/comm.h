@@ -2,8 +2,9 @@
  *
  * A communicator connects `size` ranks, numbered from 0. Each rank is one device handle. Ranks may be in one process or
  * in many, on one host or on many. The work is done by RCCL on AMD GPUs and by NCCL on NVIDIA GPUs; both are opened at
- * run time. Some sums this library does by itself, see crk_comm_all_reduce. On the CPU device it is done by this library. There all ranks are in one process, each on a thread of its
- * own: it is for tests, and for programs that run on one host's CPU.
+ * run time. Some sums this library does by itself, see crk_comm_all_reduce. On the CPU device it is done by this
+ * library. There all ranks are in one process, each on a thread of its own: it is for tests, and for programs that run
+ * on one host's CPU.
  *
  *   rank 0:      crk_comm_id_create(device, &id), then the program sends the 128 bytes to the other ranks
  *   every rank:  crk_comm_create(device, &id, rank, size, 60000, &comm)
@@ -13,9 +14,8 @@
  *
  * These rules hold for every collective:
  * - All ranks make the same calls in the same order, with the same dtype, count, reduction and root, in the same
- *   groups, and captured on all ranks or on none. On the CPU device
- *   a mistake here ends the communicator, with CRK_INVALID_ARGUMENT on every rank. A GPU may give a wrong result, or
- *   wait until the timeout.
+ *   groups, and captured on all ranks or on none. On the CPU device a mistake here ends the communicator, with
+ *   CRK_INVALID_ARGUMENT on every rank. A GPU may give a wrong result, or wait until the timeout.
  * - The work runs in the stream of the rank's device handle, in the order of the calls. It may be captured in a graph.
  *   Then the communicator must live until that graph is destroyed. The call returns before the work is done, but on
  *   the CPU device it returns afterwards.
@@ -177,21 +177,22 @@ CRK_API crk_status_t crk_comm_group_end(void);
 
 /* dst[i] = op over all ranks r of src_r[i], on every rank, for i < count. `src` may be `dst`.
  *
- * Sums of F32, F16 and BF16 are done by this library among 2 to 8 GPUs of one host that reach each other's memory, if
- * crk_comm_create has created the ranks: of up to 128 KiB in one launch, and among two GPUs of 1 to 8 MiB by a copy and
- * two launches, with crk_comm_run_beside of more too, unless the call is captured or in a group with others. The elements of rank 0, 1, 2, ... are added in
- * this order, in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0 of one rank leaves all sums to
- * RCCL or NCCL. */
+ * This library does some sums of F32, F16 and BF16 by itself, among 2 to 8 GPUs of one host that reach each other's
+ * memory. crk_comm_create must have created the ranks, and the call must not be in a group with others. Sums of up to
+ * 128 KiB are one launch. Among two GPUs, sums of 1 to 8 MiB are a copy and two launches unless they are captured; with
+ * crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in f32, and rounded
+ * once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or NCCL. */
 CRK_API crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src,
                                          crk_view_t dst, size_t count);
 
-/* sum = residual + s, where s is the sum over all ranks of x_r, and dst = crk_rms_norm of sum: what follows a layer that
- * is split among ranks. s and sum are rounded to the dtype. All tensors but `alpha` are `rows` rows of `cols` elements,
- * contiguous from the beginning of their views; `alpha` has `cols`. `x` is undefined afterwards. sum and dst must not
- * overlap each other or a source.
+/* sum = residual + s, where s is the sum over all ranks of x_r, and dst = crk_rms_norm of sum: what follows a layer
+ * that is split among ranks. s and sum are rounded to the dtype. All tensors but `alpha` are `rows` rows of `cols`
+ * elements, contiguous from the beginning of their views; `alpha` has `cols`. `x` is undefined afterwards. sum and dst
+ * must not overlap each other or a source.
  *
  * One launch where crk_comm_all_reduce of x would be one, and rows are whole pieces of 8 bytes, at most 16 KiB; else
- * crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there with CRK_INVALID_ARGUMENT. */
+ * crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there
+ * with CRK_INVALID_ARGUMENT. */
 CRK_API crk_status_t crk_comm_add_rms_norm(crk_comm_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t x,
                                            crk_const_view_t residual, crk_const_view_t alpha, crk_view_t sum,
                                            crk_view_t dst, float eps);

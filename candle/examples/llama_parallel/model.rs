@@ -26,7 +26,7 @@ pub struct Llama {
     gather: Option<AllGather>,
 }
 
-/// A prompt of this many tokens for each rank, or more, is read in two halves: the all-reduce of one half runs while the
+/// A prompt of at least this many tokens for each rank is read in two halves: the all-reduce of one half runs while the
 /// other half is computed. Products of fewer tokens would lose more than that gains.
 pub const HALVES_FROM: usize = 1024;
 
