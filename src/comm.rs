@@ -1,6 +1,7 @@
 //! Communicators: sums, gathers and messages among ranks, each with a device of its own.
 use crate::error::check;
 use crate::{CommId, CommOp, DType, Device, Error, Result, Status, View, sys};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// One rank of a communicator: `crk_comm_t`. On GPUs RCCL or NCCL does the work; on the CPU device this crate does, for
@@ -10,8 +11,9 @@ use std::time::Duration;
 /// the handle has, for at most the communicator's timeout.
 pub struct Comm {
     raw: sys::crk_comm_t,
-    // Keeps the handle open: the communicator must be destroyed first.
+    // These keep handles open: the communicator must be destroyed first.
     device: Device,
+    sides: Mutex<Vec<Device>>,
 }
 
 // SAFETY: the C header allows calls on a communicator from any thread.
@@ -68,7 +70,7 @@ impl Comm {
         let [rank, size] = place.map(number);
         // SAFETY: a live handle; `raw` is written on success.
         check(unsafe { create(device.raw(), id, rank, size, milliseconds(time), &mut raw) })?;
-        Ok(Comm { raw, device: device.clone() })
+        Ok(Comm { raw, device: device.clone(), sides: Mutex::default() })
     }
 
     /// The device handle of this rank.
@@ -115,14 +117,20 @@ impl Comm {
         check(unsafe { sys::crk_comm_abort(self.raw) })
     }
 
-    /// Runs later collectives in the stream of `side`, another handle of the same device: `crk_comm_run_beside`. None
-    /// means the own handle again.
+    /// Runs this thread's later collectives in the stream of `side`, another handle of the same device such as one of
+    /// [`Device::new_stream`]: `crk_comm_run_beside`. None means the own handle again.
     ///
     /// # Safety
     /// The caller orders the two streams: a collective after the work that makes what it reads, and whatever uses or
-    /// frees its memory after the collective. `side` lives for as long as the communicator uses it.
+    /// frees its memory after the collective.
     pub unsafe fn run_beside(&self, side: Option<&Device>) -> Result<()> {
-        // SAFETY: a live communicator; a live handle, or none.
+        if let Some(side) = side {
+            let mut sides = self.sides.lock().unwrap_or_else(PoisonError::into_inner);
+            if !sides.iter().any(|known| known.same_handle(side)) {
+                sides.push(side.clone());
+            }
+        }
+        // SAFETY: a live communicator; a handle that lives as long as it, or none.
         check(unsafe { sys::crk_comm_run_beside(self.raw, side.map_or(std::ptr::null_mut(), Device::raw)) })
     }
 

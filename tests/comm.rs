@@ -730,7 +730,6 @@ fn two_communicators_on_one_handle() {
 
 // ---- groups
 
-/// One thread has all ranks: each collective is a group.
 /// A sum, a residual and a norm in one call, and what it refuses.
 #[test]
 fn norms_of_sums() {
@@ -754,6 +753,8 @@ fn norms_of_sums() {
         refused(shared, Status::InvalidArgument, &["crk_comm_add_rms_norm: ", "dst", "sum"]);
         let shared = comm.add_rms_norm(DType::F32, (rows, cols), &x, &residual, &alpha, (&residual, &dst), 0.0);
         refused(shared, Status::InvalidArgument, &["crk_comm_add_rms_norm: ", "sum", "residual"]);
+        let shared = comm.add_rms_norm(DType::F32, (rows, cols), &x, &x, &alpha, (&sum, &dst), 0.0);
+        refused(shared, Status::InvalidArgument, &["crk_comm_add_rms_norm: ", "residual", "x"]);
         // SAFETY: the memory outlives the group.
         let grouped = unsafe { comm_group(|| call(DType::F32, (rows, cols))) };
         refused(grouped, Status::InvalidArgument, &["crk_comm_add_rms_norm: the calling thread has a group"]);
@@ -776,9 +777,27 @@ fn collectives_beside_other_work() {
         mark.record(&side).expect("a mark");
         device.wait(&mark).expect("an order");
         assert_eq!(buffer.download::<f32>().expect("a copy"), [2.0; 100]);
-        // SAFETY: nothing is under way.
+        // The wait is for the last collective, wherever it runs.
+        comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 100).expect("a sum");
+        // SAFETY: the communicator is waited for.
         unsafe { comm.run_beside(None) }.expect("the own handle");
+        comm.wait(PATIENCE).expect("the sum");
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [4.0; 100]);
         assert_eq!(add_ones(comm).expect("a sum"), 2.0);
+        // SAFETY: `side` is idle.
+        unsafe { comm.run_beside(Some(&side)) }.expect("a handle of the device");
+        assert_eq!(add_ones(comm).expect("a sum"), 2.0);
+        // SAFETY: as above.
+        unsafe { comm.run_beside(None) }.expect("the own handle");
+        // A captured stream does not wait for the one before.
+        let ones = device.upload(&[1f32; 4]).expect("memory");
+        let sum = || comm.all_reduce_in_place(DType::F32, CommOp::Sum, &ones, 4);
+        let (graph, ()) = device.capture(sum).expect("a graph");
+        // SAFETY: what it uses lives.
+        unsafe { graph.launch() }.expect("a replay");
+        comm.wait(PATIENCE).expect("the replay");
+        assert_eq!(ones.download::<f32>().expect("a copy"), [2.0; 4]);
+        drop(graph);
         let other = support::open("cpu:64").expect("another device");
         // SAFETY: it is refused.
         let refusal = unsafe { comm.run_beside(Some(&other)) };
@@ -786,6 +805,7 @@ fn collectives_beside_other_work() {
     });
 }
 
+/// One thread has all ranks: each collective is a group.
 #[test]
 fn one_thread_with_several_ranks() {
     let device = support::open("cpu:64").expect("a device");

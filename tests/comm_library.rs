@@ -241,6 +241,42 @@ fn a_small_sum_that_one_rank_never_calls() {
     });
 }
 
+/// A group of calls of several communicators: each has one, so it is a sum of our own on all ranks.
+#[test]
+fn small_sums_in_groups() {
+    with_peer_memory("small_sums_in_groups", || {
+        let ids = [0; 2].map(|_| open(0).comm_id().expect("an id"));
+        let ids = &ids;
+        std::thread::scope(|scope| {
+            for rank in 0..2 {
+                scope.spawn(move || {
+                    let device = open(rank);
+                    let comms = ids.each_ref().map(|id| Comm::new(&device, id, rank, 2, PATIENCE).expect("a rank"));
+                    let sums = [0; 2].map(|_| device.upload(&[1f32; 8]).expect("memory"));
+                    let both = || -> Result<(), Error> {
+                        comms[0].all_reduce_in_place(F32, SUM, &sums[0], 8)?;
+                        comms[1].all_reduce_in_place(F32, SUM, &sums[1], 8)
+                    };
+                    if rank == 0 {
+                        // SAFETY: the buffers and the communicators outlive the group.
+                        unsafe { comm_group(both) }.expect("a group");
+                    } else {
+                        both().expect("calls one by one");
+                    }
+                    for comm in &comms {
+                        comm.wait(PATIENCE).expect("the sums");
+                    }
+                    assert_eq!(sums.each_ref().map(|sum| floats(sum)[7]), [2.0, 2.0]);
+                });
+            }
+        });
+        let controls = Controls::get();
+        let own = controls.launches();
+        assert_eq!(own.iter().filter(|line| *line == "one_shot_sum_f32 1").count(), 4, "{own:?}");
+        assert!(controls.collectives().iter().all(|line| !line.starts_with("ncclAllReduce")));
+    });
+}
+
 /// Sums of two ranks of at least a MiB are copies and launches of our own: up to a piece, and more in a second stream.
 #[test]
 fn large_sums_of_two() {

@@ -143,8 +143,7 @@ impl Comm {
         if let Some(side) = self.side.get() {
             return Ok(side);
         }
-        let info = self.device.handle().info().w()?;
-        let side = kernels::Device::open(info.backend, info.ordinal).w()?;
+        let side = self.device.handle().new_stream().w()?;
         Ok(self.side.get_or_init(|| side))
     }
 
@@ -458,7 +457,8 @@ impl AllReduce {
     }
 
     /// Reduces a contiguous tensor in place, in a stream of its own. Work that is given to the device before
-    /// [`Pending::wait`] runs meanwhile; it must not use the tensor.
+    /// [`Pending::wait`] runs meanwhile; it must not use the tensor. It must not replay a graph with collectives of
+    /// this communicator either.
     pub fn start(&self, tensor: Tensor) -> Result<Pending> {
         let device = self.comm.device.handle();
         let side = self.comm.side()?;

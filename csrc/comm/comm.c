@@ -162,8 +162,9 @@ static crk_status_t create(crk_device_t device, const crk_comm_id_t *id, uint32_
   if (self == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for a communicator", where);
   }
+  static _Atomic(uint64_t) numbers;
+  self->number = atomic_fetch_add(&numbers, 1) + 1;
   self->device = device;
-  self->beside = device;
   self->transport = transport_of(device);
   self->rank = rank;
   self->size = size;
@@ -280,8 +281,11 @@ crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uin
     end(self, status);
   }
   CRK_TRY(status);
-  if (self->beside != self->device) {
-    CRK_TRY(crk_priv_follow(self->device, self->beside));
+  crk_priv_mutex_lock(&self->lock);
+  crk_device_t last = self->last;
+  crk_priv_mutex_unlock(&self->lock);
+  if (last != NULL && last != self->device && !crk_priv_capturing(last)) {
+    CRK_TRY(crk_priv_follow(self->device, last));
   }
   const uint64_t ticket = crk_priv_heap_wait_begin(self->device);
   CRK_TRY(crk_event_record(self->mark, self->device));
@@ -308,19 +312,32 @@ void crk_comm_destroy(crk_comm_t self) {
   comm_free(self);
 }
 
+/* What the thread has said by crk_comm_run_beside, of the communicator with this number. */
+static _Thread_local struct {
+  uint64_t comm;
+  crk_device_t side;
+} beside;
+
 crk_status_t crk_comm_run_beside(crk_comm_t self, crk_device_t side) {
   static const char where[] = "crk_comm_run_beside";
   CRK_CHECK_HANDLE(self, COMM, where);
-  if (side == NULL) {
-    side = self->device;
+  if (side != NULL) {
+    CRK_CHECK_HANDLE(side, DEVICE, where);
+    CRK_REFUSE_IF(side->driver_device != self->device->driver_device,
+                  "%s: side is a handle on another device (%s) than the communicator (%s)", where,
+                  side->context->info.name, self->device->context->info.name);
+    if (self->peers.is_ready) {
+      CRK_TRY(crk_priv_one_shot_load(side));
+      CRK_TRY(crk_priv_copied_load(side));
+    }
   }
-  CRK_CHECK_HANDLE(side, DEVICE, where);
-  CRK_REFUSE_IF(side->driver_device != self->device->driver_device,
-                "%s: side is a handle on another device (%s) than the communicator (%s)", where,
-                side->context->info.name, self->device->context->info.name);
-  self->beside = side;
+  beside.comm = side != NULL ? self->number : 0;
+  beside.side = side;
   return CRK_OK;
 }
+
+/* The handle whose stream this thread's collectives run in. */
+static crk_device_t device_of(crk_comm_t self) { return beside.comm == self->number ? beside.side : self->device; }
 
 crk_status_t crk_comm_rank(crk_comm_t self, uint32_t *rank) {
   CRK_CHECK_HANDLE(self, COMM, "crk_comm_rank");
@@ -337,6 +354,17 @@ crk_status_t crk_comm_size(crk_comm_t self, uint32_t *size) {
 }
 
 /* ---- sets of communicators */
+
+/* The stream of `device` waits for the communicator's last collective, if that ran in another one. A stream that is
+ * captured cannot wait: whoever launches the graph orders it. The caller is inside. */
+static crk_status_t follow_last(crk_comm_t self, crk_device_t device) {
+  crk_priv_mutex_lock(&self->lock);
+  crk_device_t last = self->last;
+  self->last = device;
+  crk_priv_mutex_unlock(&self->lock);
+  const bool follows = last != NULL && last != device && !crk_priv_capturing(last) && !crk_priv_capturing(device);
+  return follows ? crk_priv_follow(device, last) : CRK_OK;
+}
 
 crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set) {
   set->count = 0;
@@ -363,6 +391,9 @@ crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, cr
   for (set->count = 0; set->count < wanted && status == CRK_OK;) {
     status = enter(set->all[set->count], crk_priv_comm_function(calls[0].kind));
     set->count += status == CRK_OK;
+  }
+  for (size_t i = 0; i < count && status == CRK_OK; i++) {
+    status = follow_last(calls[i].comm, calls[i].device);
   }
   if (status != CRK_OK) {
     crk_priv_comms_leave(set, CRK_OK);
@@ -409,32 +440,19 @@ static crk_status_t start_of(const crk_comm_transport_t *transport, const crk_co
 /* With CANDLE_ROCM_SYNC, waits for the calls' work. */
 static crk_status_t count_operations(const crk_comm_call_t *calls, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    crk_device_t device = calls[i].comm->beside;
+    crk_device_t device = calls[i].device;
     atomic_fetch_add_explicit(&device->operations, 1, memory_order_relaxed);
   }
   for (size_t i = 0; i < count; i++) {
     crk_comm_t comm = calls[i].comm;
-    if (comm->device->is_synchronous && !crk_priv_capturing(comm->device)) {
+    if (calls[i].device->is_synchronous && !crk_priv_capturing(calls[i].device) && !crk_priv_capturing(comm->device)) {
       CRK_TRY(crk_priv_comm_wait_for_work(comm, crk_priv_comm_function(calls[i].kind), comm->timeout_ms));
     }
   }
   return CRK_OK;
 }
 
-/* A communicator whose stream has changed: the new one waits for the collectives in the old one. */
-static crk_status_t follow_last(const crk_comm_call_t *calls, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    crk_comm_t comm = calls[i].comm;
-    if (comm->last != NULL && comm->last != comm->beside) {
-      CRK_TRY(crk_priv_follow(comm->beside, comm->last));
-    }
-    comm->last = comm->beside;
-  }
-  return CRK_OK;
-}
-
 static crk_status_t start_all(const crk_comm_call_t *calls, size_t count) {
-  CRK_TRY(follow_last(calls, count));
   if (count == 1) {
     CRK_TRY(calls[0].comm->transport->start(calls, 1));
     return count_operations(calls, 1);
@@ -478,8 +496,10 @@ static crk_status_t submit(const crk_comm_call_t *call) {
   if (call->count == 0) {
     return CRK_OK;
   }
+  crk_comm_call_t own = *call;
+  own.device = device_of(call->comm);
   if (group.depth == 0) {
-    return start_all(call, 1);
+    return start_all(&own, 1);
   }
   if (group.count == group.capacity) {
     const size_t capacity = 2 * group.capacity + 8;
@@ -491,7 +511,7 @@ static crk_status_t submit(const crk_comm_call_t *call) {
     group.calls = calls;
     group.capacity = capacity;
   }
-  group.calls[group.count++] = *call;
+  group.calls[group.count++] = own;
   return CRK_OK;
 }
 
@@ -580,7 +600,7 @@ static ptrdiff_t own_part(const crk_comm_call_t *call) {
 
 crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src,
                                  crk_view_t dst, size_t count) {
-  const crk_comm_call_t call = {self, CRK_COMM_ALL_REDUCE, dtype, op, src.ptr, dst.ptr, count, 0};
+  const crk_comm_call_t call = {self, CRK_COMM_ALL_REDUCE, dtype, op, src.ptr, dst.ptr, count, 0, NULL};
   CRK_TRY(check_call(&call));
   CRK_TRY(check_views(&call, src, 1, dst, 1, 0));
   return submit(&call);
@@ -601,7 +621,7 @@ static crk_status_t check_norm(const char *where, const crk_comm_norm_t *norm, s
   enum { SOURCES = 3, VIEWS = sizeof views / sizeof *views };
   for (int i = 0; i < VIEWS; i++) {
     CRK_TRY(crk_priv_check_elements(where, views[i].name, views[i].view, views[i].count, element));
-    for (int before = 0; before < i && i >= SOURCES; before++) {
+    for (int before = 0; before < i && (i >= SOURCES || before == 0); before++) { /* x is written too */
       CRK_TRY(crk_priv_check_apart(where, views[i].name, views[i].view.ptr, bytes, views[before].name,
                                    views[before].view.ptr, views[before].count * element));
     }
@@ -626,20 +646,20 @@ crk_status_t crk_comm_add_rms_norm(crk_comm_t self, crk_dtype_t dtype, size_t ro
   }
   if (!crk_priv_one_shot_norm_takes(self, &norm)) {
     CRK_TRY(crk_comm_all_reduce(self, dtype, CRK_COMM_OP_SUM, crk_const(x), x, numel));
-    return crk_add_rms_norm(self->beside, dtype, rows, cols, crk_const(x), residual, alpha, sum, dst,
+    return crk_add_rms_norm(device_of(self), dtype, rows, cols, crk_const(x), residual, alpha, sum, dst,
                             (crk_view_t){NULL, 0}, eps);
   }
-  const crk_comm_call_t call = {self, CRK_COMM_ALL_REDUCE, dtype, CRK_COMM_OP_SUM, x.ptr, x.ptr, numel, 0};
-  CRK_TRY(follow_last(&call, 1));
+  const crk_comm_call_t call = {self, CRK_COMM_ALL_REDUCE, dtype, CRK_COMM_OP_SUM, x.ptr, x.ptr, numel,
+                                0,    device_of(self)};
   crk_comm_set_t set;
   CRK_TRY(crk_priv_comms_enter(&call, 1, &set));
-  CRK_TRY(crk_priv_comms_leave(&set, crk_priv_one_shot_norm_start(self, &norm)));
+  CRK_TRY(crk_priv_comms_leave(&set, crk_priv_one_shot_norm_start(self, call.device, &norm)));
   return count_operations(&call, 1);
 }
 
 crk_status_t crk_comm_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src, crk_view_t dst,
                              size_t count, uint32_t root) {
-  crk_comm_call_t call = {self, CRK_COMM_REDUCE, dtype, op, src.ptr, dst.ptr, count, root};
+  crk_comm_call_t call = {self, CRK_COMM_REDUCE, dtype, op, src.ptr, dst.ptr, count, root, NULL};
   CRK_TRY(check_call(&call));
   if (self->rank == root) {
     CRK_TRY(check_views(&call, src, 1, dst, 1, 0));
@@ -652,7 +672,7 @@ crk_status_t crk_comm_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t o
 
 crk_status_t crk_comm_broadcast(crk_comm_t self, crk_dtype_t dtype, crk_const_view_t src, crk_view_t dst, size_t count,
                                 uint32_t root) {
-  crk_comm_call_t call = {self, CRK_COMM_BROADCAST, dtype, CRK_COMM_OP_SUM, src.ptr, dst.ptr, count, root};
+  crk_comm_call_t call = {self, CRK_COMM_BROADCAST, dtype, CRK_COMM_OP_SUM, src.ptr, dst.ptr, count, root, NULL};
   CRK_TRY(check_call(&call));
   if (self->rank == root) {
     CRK_TRY(check_views(&call, src, 1, dst, 1, 0));
@@ -665,7 +685,7 @@ crk_status_t crk_comm_broadcast(crk_comm_t self, crk_dtype_t dtype, crk_const_vi
 
 crk_status_t crk_comm_all_gather(crk_comm_t self, crk_dtype_t dtype, crk_const_view_t src, crk_view_t dst,
                                  size_t count) {
-  const crk_comm_call_t call = {self, CRK_COMM_ALL_GATHER, dtype, CRK_COMM_OP_SUM, src.ptr, dst.ptr, count, 0};
+  const crk_comm_call_t call = {self, CRK_COMM_ALL_GATHER, dtype, CRK_COMM_OP_SUM, src.ptr, dst.ptr, count, 0, NULL};
   CRK_TRY(check_call(&call));
   CRK_TRY(check_views(&call, src, 1, dst, self->size, own_part(&call)));
   return submit(&call);
@@ -673,7 +693,7 @@ crk_status_t crk_comm_all_gather(crk_comm_t self, crk_dtype_t dtype, crk_const_v
 
 crk_status_t crk_comm_reduce_scatter(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src,
                                      crk_view_t dst, size_t count) {
-  const crk_comm_call_t call = {self, CRK_COMM_REDUCE_SCATTER, dtype, op, src.ptr, dst.ptr, count, 0};
+  const crk_comm_call_t call = {self, CRK_COMM_REDUCE_SCATTER, dtype, op, src.ptr, dst.ptr, count, 0, NULL};
   CRK_TRY(check_call(&call));
   CRK_TRY(check_views(&call, src, self->size, dst, 1, -own_part(&call)));
   return submit(&call);
@@ -681,21 +701,21 @@ crk_status_t crk_comm_reduce_scatter(crk_comm_t self, crk_dtype_t dtype, crk_com
 
 crk_status_t crk_comm_all_to_all(crk_comm_t self, crk_dtype_t dtype, crk_const_view_t src, crk_view_t dst,
                                  size_t count) {
-  const crk_comm_call_t call = {self, CRK_COMM_ALL_TO_ALL, dtype, CRK_COMM_OP_SUM, src.ptr, dst.ptr, count, 0};
+  const crk_comm_call_t call = {self, CRK_COMM_ALL_TO_ALL, dtype, CRK_COMM_OP_SUM, src.ptr, dst.ptr, count, 0, NULL};
   CRK_TRY(check_call(&call));
   CRK_TRY(check_views(&call, src, self->size, dst, self->size, NOWHERE));
   return submit(&call);
 }
 
 crk_status_t crk_comm_send(crk_comm_t self, crk_dtype_t dtype, crk_const_view_t src, size_t count, uint32_t peer) {
-  const crk_comm_call_t call = {self, CRK_COMM_SEND, dtype, CRK_COMM_OP_SUM, src.ptr, NULL, count, peer};
+  const crk_comm_call_t call = {self, CRK_COMM_SEND, dtype, CRK_COMM_OP_SUM, src.ptr, NULL, count, peer, NULL};
   CRK_TRY(check_call(&call));
   CRK_TRY(check_view(&call, "src", src, 1));
   return submit(&call);
 }
 
 crk_status_t crk_comm_recv(crk_comm_t self, crk_dtype_t dtype, crk_view_t dst, size_t count, uint32_t peer) {
-  const crk_comm_call_t call = {self, CRK_COMM_RECV, dtype, CRK_COMM_OP_SUM, NULL, dst.ptr, count, peer};
+  const crk_comm_call_t call = {self, CRK_COMM_RECV, dtype, CRK_COMM_OP_SUM, NULL, dst.ptr, count, peer, NULL};
   CRK_TRY(check_call(&call));
   CRK_TRY(check_view(&call, "dst", crk_const(dst), 1));
   return submit(&call);

@@ -1,12 +1,12 @@
 /* Sums of many elements between two GPUs of one host, by the copy engines: each rank copies its elements to the other
- * one, and both add. The library's kernels would take units from whatever is computed beside the sum. Where nothing is,
- * they are faster for more than a piece, because they copy and add at the same time.
+ * one, and both add. The library's kernels would take units from whatever is computed beside the sum. Without other
+ * work the library is faster for more than one piece, because it copies and adds at the same time.
  *
  * The elements are cut into pieces. A rank copies a piece to one of two slots in the other rank's exchange area, the
  * kernel `meet` waits for the other's piece, and an element-wise kernel adds. All of it is in one stream. So a rank
  * that has sent piece n + 1 has added piece n, and its slot is free for piece n + 2. */
 #include "comm/transport.h"
-#include "launch/launcher.h"
+#include "launch/elementwise.h"
 
 enum { LEAST_BYTES = 1 << 20 };
 
@@ -14,8 +14,18 @@ static crk_status_t meet_kernel(crk_device_t device, crk_function_t *function) {
   return CRK_KERNEL_GET(device, CRK_SLOT_MEET, CRK_MODULE_COMM, function, "meet");
 }
 
+/* Kernels are loaded before any rank waits: a load may wait for the device. */
 crk_status_t crk_priv_copied_load(crk_device_t device) {
+  static const crk_dtype_t dtypes[] = {CRK_DTYPE_F32, CRK_DTYPE_F16, CRK_DTYPE_BF16};
   crk_function_t function;
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    const crk_kernel_family_t add = {
+        .module = CRK_MODULE_BINARY,
+        .slot = CRK_SLOT_BINARY + CRK_WALKS * (CRK_BINARY_ADD * CRK_DTYPE_COUNT + (uint32_t)dtypes[i]),
+        .root = "badd",
+        .first = crk_dtype_name(dtypes[i])};
+    CRK_TRY(crk_priv_kernel_get(device, &add, CRK_WALK_CONTIGUOUS, &function));
+  }
   return meet_kernel(device, &function);
 }
 
@@ -24,8 +34,8 @@ bool crk_priv_copied_takes(const crk_comm_call_t *call) {
   const size_t bytes = call->count * crk_dtype_size(call->dtype);
   return self->peers.is_ready && self->size == 2 && call->kind == CRK_COMM_ALL_REDUCE && call->op == CRK_COMM_OP_SUM &&
          (call->dtype == CRK_DTYPE_F32 || call->dtype == CRK_DTYPE_F16 || call->dtype == CRK_DTYPE_BF16) &&
-         bytes >= LEAST_BYTES && (bytes <= CRK_PIECE_BYTES || self->beside != self->device) &&
-         !crk_priv_capturing(self->beside);
+         bytes >= LEAST_BYTES && (bytes <= CRK_PIECE_BYTES || call->device != self->device) &&
+         !crk_priv_capturing(call->device);
 }
 
 static crk_status_t meet(crk_comm_t self, crk_device_t device) {
@@ -39,7 +49,7 @@ static crk_status_t meet(crk_comm_t self, crk_device_t device) {
 
 static crk_status_t add_piece(const crk_comm_call_t *call, const char *src, char *dst, size_t bytes) {
   crk_comm_t self = call->comm;
-  crk_device_t device = self->beside;
+  crk_device_t device = call->device;
   self->peers.piece++;
   const uint64_t slot = CRK_AREA_PIECES(2) + (self->peers.piece & 1) * CRK_PIECE_BYTES;
   char *theirs = (char *)self->peers.areas[1 - self->rank] + slot;

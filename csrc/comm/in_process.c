@@ -527,7 +527,7 @@ static crk_status_t start_now(const crk_comm_call_t *calls, size_t count) {
   }
   nest_t nest = {calls, count, devices, 0, 0};
   for (size_t i = 0; i < count; i++) {
-    crk_device_t device = calls[i].comm->beside;
+    crk_device_t device = calls[i].device;
     size_t at = 0;
     while (at < nest.device_count && (uintptr_t)devices[at] < (uintptr_t)device) {
       at++;
@@ -564,7 +564,7 @@ static crk_status_t record(crk_device_t device, const crk_comm_call_t *calls, si
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_comm_group_end: no host memory for %zu calls", count);
   }
   for (size_t i = 0; i < count; i++) {
-    if (calls[i].comm->beside == device) {
+    if (calls[i].device == device) {
       recording->calls[recording->count++] = calls[i];
     }
   }
@@ -582,7 +582,7 @@ static crk_status_t in_process_start(const crk_comm_call_t *calls, size_t count)
   size_t now_count = 0;
   crk_status_t status = CRK_OK;
   for (size_t i = 0; i < count && status == CRK_OK; i++) {
-    crk_device_t device = calls[i].comm->beside;
+    crk_device_t device = calls[i].device;
     if (!crk_priv_capturing(device)) {
       now[now_count++] = calls[i];
       continue;

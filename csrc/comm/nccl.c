@@ -8,6 +8,7 @@
  * So a lost rank never holds a thread for longer than the timeout. */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "comm/transport.h"
@@ -344,7 +345,7 @@ static int give(const library_t *self, const crk_comm_call_t *call, const char *
   size_t count = call->count;
   const int type = type_of(self, call, &count);
   const int peer = (int)call->peer, op = (int)call->op;
-  void *comm = call->comm->handle, *stream = call->comm->beside->stream;
+  void *comm = call->comm->handle, *stream = call->device->stream;
   switch (call->kind) {
     case CRK_COMM_ALL_REDUCE:
       *name = "ncclAllReduce";
@@ -412,20 +413,8 @@ static crk_status_t give_all(const library_t *self, const crk_comm_call_t *calls
   return status;
 }
 
-static crk_status_t nccl_start(const crk_comm_call_t *calls, size_t count) {
-  for (size_t i = 1; i < count; i++) { /* the libraries refuse this, and would end the communicators */
-    CRK_REFUSE_IF(calls[i].comm->is_blocking != calls[0].comm->is_blocking,
-                  "%s: communicators with a timeout and without one (CRK_COMM_FOREVER) cannot be in the same group",
-                  crk_priv_comm_function(calls[i].kind));
-  }
-  crk_comm_set_t set;
-  CRK_TRY(crk_priv_comms_enter(calls, count, &set));
-  if (count == 1 && crk_priv_one_shot_takes(calls)) {
-    return crk_priv_comms_leave(&set, crk_priv_one_shot_start(calls));
-  }
-  if (count == 1 && crk_priv_copied_takes(calls)) {
-    return crk_priv_comms_leave(&set, crk_priv_copied_start(calls));
-  }
+/* Gives calls to the libraries. The communicators are entered. */
+static crk_status_t give_to_libraries(const crk_comm_call_t *calls, size_t count, const crk_comm_set_t *set) {
   crk_status_t status = CRK_OK;
   /* A program may have HIP and CUDA devices. The calls of each library follow each other. */
   for (size_t first = 0; first < count && status == CRK_OK;) {
@@ -437,12 +426,62 @@ static crk_status_t nccl_start(const crk_comm_call_t *calls, size_t count) {
     status = give_all(self, &calls[first], end - first);
     first = end;
   }
-  for (size_t i = 0; i < set.count && status == CRK_OK; i++) {
-    if (!set.all[i]->is_blocking) {
-      status = settle(set.all[i], crk_priv_comm_function(calls[0].kind));
+  for (size_t i = 0; i < set->count && status == CRK_OK; i++) {
+    if (!set->all[i]->is_blocking) {
+      status = settle(set->all[i], crk_priv_comm_function(calls[0].kind));
     }
   }
-  return crk_priv_comms_leave(&set, status);
+  return status;
+}
+
+/* Whether a communicator has one call here. The other ranks then have one too, in whatever groups they are. */
+static bool is_alone(const crk_comm_call_t *calls, size_t count, crk_comm_t comm) {
+  size_t found = 0;
+  for (size_t i = 0; i < count; i++) {
+    found += calls[i].comm == comm;
+  }
+  return found == 1;
+}
+
+/* Starts the calls that are sums of our own. Writes the others to `rest`. */
+static crk_status_t start_own(const crk_comm_call_t *calls, size_t count, crk_comm_call_t *rest, size_t *left) {
+  for (size_t i = 0; i < count; i++) {
+    const bool alone = is_alone(calls, count, calls[i].comm);
+    if (alone && crk_priv_one_shot_takes(&calls[i])) {
+      CRK_TRY(crk_priv_one_shot_start(&calls[i]));
+    } else if (alone && crk_priv_copied_takes(&calls[i])) {
+      CRK_TRY(crk_priv_copied_start(&calls[i]));
+    } else {
+      rest[(*left)++] = calls[i];
+    }
+  }
+  return CRK_OK;
+}
+
+static crk_status_t nccl_start(const crk_comm_call_t *calls, size_t count) {
+  for (size_t i = 1; i < count; i++) { /* the libraries refuse this, and would end the communicators */
+    CRK_REFUSE_IF(calls[i].comm->is_blocking != calls[0].comm->is_blocking,
+                  "%s: communicators with a timeout and without one (CRK_COMM_FOREVER) cannot be in the same group",
+                  crk_priv_comm_function(calls[i].kind));
+  }
+  crk_comm_call_t few[8], *rest = count <= sizeof few / sizeof *few ? few : malloc(count * sizeof *rest);
+  if (rest == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_comm_group_end: no host memory for %zu calls", count);
+  }
+  crk_comm_set_t set;
+  size_t left = 0;
+  crk_status_t status = crk_priv_comms_enter(calls, count, &set);
+  if (status == CRK_OK) {
+    status = start_own(calls, count, rest, &left);
+    if (status == CRK_OK && left > 0) {
+      status = give_to_libraries(rest, left, &set);
+    }
+    status = crk_priv_comms_leave(&set, status);
+  }
+  if (rest != few) {
+    free(rest);
+  }
+  return status;
 }
 
 const crk_comm_transport_t crk_priv_comm_nccl = {.library = nccl_library,

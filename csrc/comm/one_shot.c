@@ -10,7 +10,7 @@ static crk_status_t sum_kernel(crk_device_t device, uint32_t type, crk_function_
                         crk_dtype_name(types[type]));
 }
 
-/* Of `lines` lines for each thread. */
+/* The kernel whose threads have `lines` lines each. */
 static crk_status_t norm_kernel(crk_device_t device, uint32_t type, uint32_t lines, crk_function_t *function) {
   return CRK_KERNEL_GET(device, CRK_SLOT_ONE_SHOT_NORM + type * CRK_MOST_NORM_LINES + lines - 1, CRK_MODULE_COMM,
                         function, "one_shot_norm_%s_%u", crk_dtype_name(types[type]), (unsigned)lines);
@@ -43,7 +43,7 @@ bool crk_priv_one_shot_takes(const crk_comm_call_t *call) {
 }
 
 crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call) {
-  crk_device_t device = call->comm->beside;
+  crk_device_t device = call->device;
   uint32_t type = 0;
   (void)type_of(call->dtype, &type);
   crk_function_t function;
@@ -74,8 +74,7 @@ bool crk_priv_one_shot_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm) 
          lines <= CRK_MOST_NORM_LINES;
 }
 
-crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, const crk_comm_norm_t *norm) {
-  crk_device_t device = self->beside;
+crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, crk_device_t device, const crk_comm_norm_t *norm) {
   uint32_t type = 0, lines = 0;
   (void)type_of(norm->dtype, &type);
   const size_t chunks = chunks_of_row(norm->cols * crk_dtype_size(norm->dtype), &lines);

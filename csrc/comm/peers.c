@@ -10,7 +10,7 @@
 enum { RECORD_BYTES = 256, HOST_RECORDS = 256 /* the byte of the host's memory where records begin */ };
 
 /* A rank's area. The ranks of its process hold it, so that one which goes on after this rank has left writes to memory
- * that is still there. Other processes hold it through their driver. */
+ * that is still there. An area that other processes may have open is kept until the process ends. */
 struct crk_comm_area {
   struct crk_comm_area *next; /* in the list of those that are kept */
   _Atomic(uint32_t) holders;
@@ -55,6 +55,9 @@ static crk_status_t prepare(crk_comm_t self, record_t *mine) {
   }
   crk_device_t device = self->device;
   const crk_driver_t *driver = device->driver;
+  if (device->is_synchronous) { /* each launch would be waited for without a bound */
+    return crk_priv_error(CRK_UNSUPPORTED, "CANDLE_ROCM_SYNC is set");
+  }
   if (driver->peer_alloc == NULL) {
     return crk_priv_error(CRK_UNSUPPORTED, "no memory for peers");
   }
@@ -89,6 +92,7 @@ static crk_status_t exchange(crk_comm_t self, const char *where, char *memory, c
   const crk_driver_t *driver = device->driver;
   char *own = memory + (size_t)self->rank * RECORD_BYTES;
   const crk_comm_call_t call = {.comm = self,
+                                .device = device,
                                 .kind = CRK_COMM_ALL_GATHER,
                                 .dtype = CRK_DTYPE_U8,
                                 .src = own,
@@ -100,7 +104,9 @@ static crk_status_t exchange(crk_comm_t self, const char *where, char *memory, c
   CRK_TRY(self->transport->start(&call, 1));
   CRK_TRY(driver->copy(device->driver_device, device->stream, records_of(self, 0), memory,
                        (size_t)self->size * RECORD_BYTES, CRK_COPY_TO_HOST));
-  return crk_priv_comm_wait_for_work(self, where, self->timeout_ms);
+  const double left = crk_priv_comm_left(self->deadline) * 1e3;
+  return crk_priv_comm_wait_for_work(
+      self, where, self->timeout_ms == CRK_COMM_FOREVER ? CRK_COMM_FOREVER : (uint32_t)(left < 1.0 ? 1.0 : left));
 }
 
 /* Makes the area of another rank reachable for this GPU. */
@@ -154,7 +160,11 @@ crk_status_t crk_priv_peers_connect(crk_comm_t self, const char *where) {
   CRK_TRY(driver->host_alloc_coherent(device->driver_device, bytes, (void **)&self->peers.host));
   memset(self->peers.host, 0, bytes);
   void *memory;
-  CRK_TRY(driver->alloc(device->driver_device, (size_t)self->size * RECORD_BYTES, &memory));
+  const crk_status_t allocated = driver->alloc(device->driver_device, (size_t)self->size * RECORD_BYTES, &memory);
+  if (allocated != CRK_OK) {
+    crk_priv_peers_release(self);
+    return allocated;
+  }
   const crk_status_t status = agree(self, where, memory);
   driver->free(device->driver_device, memory);
   if (status == CRK_OK && !self->peers.is_ready) {
@@ -175,16 +185,23 @@ void crk_priv_peers_stop(crk_comm_t self) {
   }
 }
 
-void crk_priv_peers_keep(crk_comm_t self) {
+/* Keeps the own area until the process ends. */
+static void keep_own(crk_comm_t self) {
   static crk_mutex_t lock = CRK_MUTEX_INIT;
   static crk_comm_area_t *kept;
-  crk_comm_area_t *own = self->peers.held[self->rank % CRK_PEERS];
-  if (own != NULL) {
+  crk_comm_area_t **own = &self->peers.held[self->rank % CRK_PEERS];
+  if (*own != NULL) {
     crk_priv_mutex_lock(&lock);
-    own->next = kept;
-    kept = own;
+    (*own)->next = kept;
+    kept = *own;
     crk_priv_mutex_unlock(&lock);
+    *own = NULL;
+    self->peers.areas[self->rank % CRK_PEERS] = NULL;
   }
+}
+
+void crk_priv_peers_keep(crk_comm_t self) {
+  keep_own(self);
   memset(self->peers.held, 0, sizeof self->peers.held);
 }
 
@@ -192,10 +209,16 @@ void crk_priv_peers_release(crk_comm_t self) {
   crk_comm_peers_t *peers = &self->peers;
   const crk_driver_t *driver = self->device->driver;
   for (uint32_t rank = 0; rank < CRK_PEERS; rank++) {
+    if (peers->held[rank] == NULL && peers->areas[rank] != NULL) {
+      driver->peer_close(self->device->driver_device, peers->areas[rank]);
+      peers->areas[rank] = NULL;
+      keep_own(
+          self); /* that process may still have it open, which the runtimes do not allow for memory that is freed */
+    }
+  }
+  for (uint32_t rank = 0; rank < CRK_PEERS; rank++) {
     if (peers->held[rank] != NULL) {
       let_go(peers->held[rank]);
-    } else if (peers->areas[rank] != NULL) {
-      driver->peer_close(self->device->driver_device, peers->areas[rank]);
     }
   }
   if (peers->host != NULL) {

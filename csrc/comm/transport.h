@@ -49,6 +49,7 @@ typedef struct crk_comm_call {
   void *dst;
   size_t count;
   uint32_t peer; /* or the root */
+  crk_device_t device; /* the handle whose stream it runs in: the communicator's, or that of crk_comm_run_beside */
 } crk_comm_call_t;
 
 typedef struct crk_comm_transport {
@@ -90,23 +91,23 @@ typedef struct crk_comm_peers {
 struct crk_comm {
   uint32_t magic;
   crk_device_t device;
-  crk_device_t last; /* the handle whose stream had the last collective; NULL before the first */
-  crk_device_t beside; /* the handle whose stream collectives run in; `device`, unless the program has said another */
+  uint64_t number; /* no other communicator of the process has it */
   const crk_comm_transport_t *transport;
   uint32_t rank, size;
   uint32_t timeout_ms;
   double deadline; /* of the creation */
+  bool is_blocking; /* for nccl.c: calls wait in the library; set as the communicator is created, as is the next */
+  crk_comm_peers_t peers; /* `piece` is of the thread that is inside */
   crk_event_t mark; /* what crk_comm_wait waits for; of several threads that wait, the last one's */
   crk_mutex_t lock; /* guards what follows */
   crk_condition_t changed;
+  crk_device_t last; /* the handle whose stream had the last collective; NULL before the first */
   bool is_busy; /* a thread is inside */
   bool is_ready; /* all ranks are there */
   crk_status_t failure; /* CRK_OK until the communicator has ended */
   int device_error;
   char sentence[640];
   void *handle; /* of the transport; NULL once it is released */
-  bool is_blocking; /* for nccl.c: calls wait in the library */
-  crk_comm_peers_t peers;
 };
 
 /* The time that is left until `deadline`, in seconds; may be below 0. */
@@ -176,7 +177,7 @@ typedef struct crk_comm_norm {
 
 /* The same for the sum, the residual and the norm in one launch. */
 bool crk_priv_one_shot_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm);
-crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, const crk_comm_norm_t *norm);
+crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, crk_device_t device, const crk_comm_norm_t *norm);
 
 crk_status_t crk_priv_copied_load(crk_device_t device);
 bool crk_priv_copied_takes(const crk_comm_call_t *call);
@@ -188,8 +189,8 @@ typedef struct crk_comm_set {
   size_t count;
 } crk_comm_set_t;
 
-/* Takes all communicators of the calls for the calling thread. Fails, having taken none, where one has ended or is not
- * ready. */
+/* Takes all communicators of the calls for the calling thread. Their streams then wait for the communicators' last
+ * collectives, if those ran in other streams. Fails, having taken none, where one has ended or is not ready. */
 crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set);
 
 /* Gives them back. If `status` is a failure, all of them end with it and with the thread's last error. Returns

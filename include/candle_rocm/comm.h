@@ -13,8 +13,8 @@
  *                crk_comm_destroy(comm)
  *
  * These rules hold for every collective:
- * - All ranks make the same calls in the same order, with the same dtype, count, reduction and root, in the same
- *   groups, and captured on all ranks or on none. On the CPU device a mistake here ends the communicator, with
+ * - All ranks make the same calls in the same order, with the same dtype, count, reduction and root. The
+ *   calls of a communicator between two of its groups are the same on all ranks. A call is captured on all or on none. On the CPU device a mistake here ends the communicator, with
  *   CRK_INVALID_ARGUMENT on every rank. A GPU may give a wrong result, or wait until the timeout.
  * - The work runs in the stream of the rank's device handle, in the order of the calls. It may be captured in a graph.
  *   Then the communicator must live until that graph is destroyed. The call returns before the work is done, but on
@@ -91,7 +91,7 @@ CRK_API crk_status_t crk_comm_library(crk_device_t device, const char **name, in
 CRK_API crk_status_t crk_comm_id_create(crk_device_t device, crk_comm_id_t *id);
 
 /* Creates rank `rank` of `size`, and waits for the other ranks for at most `timeout_ms` milliseconds. `id` is the same
- * on all ranks. Each rank needs a device of its own; on the CPU device, a handle of its own. Destroy the communicator
+ * on all ranks, and all ranks use this function or all use crk_comm_create_async. Each rank needs a device of its own; on the CPU device, a handle of its own. Destroy the communicator
  * with crk_comm_destroy before the handle is closed.
  *
  * The same timeout bounds each step of later calls that waits for other ranks: on the CPU device each collective, on a
@@ -141,12 +141,15 @@ CRK_API crk_status_t crk_comm_query(crk_comm_t self);
  * ends the wait. Fails also as crk_device_synchronize does. Fails with CRK_CAPTURE while the handle is captured. */
 CRK_API crk_status_t crk_comm_wait(crk_comm_t self, uint32_t timeout_ms);
 
-/* Later collectives run in the stream of `side`, another handle of the communicator's device, beside the work of the
- * communicator's own handle. So a sum may be under way while the device computes something else. NULL means the own
- * handle again. All ranks run the same collectives beside. `side` stays open until the communicator is destroyed.
+/* The calling thread's later collectives of this communicator run in the stream of `side`, another handle of the
+ * communicator's device, such as one of crk_device_clone. So a sum may be under way while the device computes something
+ * else. NULL means the own handle again. A thread has one communicator at a time that runs beside. All ranks run the
+ * same collectives beside. `side` stays open until the communicator is destroyed.
  *
  * The caller orders the two streams, by crk_event_record and crk_device_wait: the collective after the work that makes
- * its `src`, and whatever uses or frees its memory after the collective. crk_comm_wait waits for the work of both.
+ * its `src`, and whatever uses or frees its memory after the collective. A collective waits for the communicator's last
+ * one in another stream, unless either stream is captured: the caller orders graphs of collectives and collectives in
+ * other streams. crk_comm_wait waits for the own handle's work and for the last collective.
  *
  * Fails with CRK_INVALID_ARGUMENT where `side` is on another device. */
 CRK_API crk_status_t crk_comm_run_beside(crk_comm_t self, crk_device_t side);
@@ -178,7 +181,7 @@ CRK_API crk_status_t crk_comm_group_end(void);
 /* dst[i] = op over all ranks r of src_r[i], on every rank, for i < count. `src` may be `dst`.
  *
  * This library does some sums of F32, F16 and BF16 by itself, among 2 to 8 GPUs of one host that reach each other's
- * memory. crk_comm_create must have created the ranks, and the call must not be in a group with others. Sums of up to
+ * memory. crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of up to
  * 128 KiB are one launch. Among two GPUs, sums of 1 to 8 MiB are a copy and two launches unless they are captured; with
  * crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in f32, and rounded
  * once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or NCCL. */
@@ -188,10 +191,11 @@ CRK_API crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk
 /* sum = residual + s, where s is the sum over all ranks of x_r, and dst = crk_rms_norm of sum: what follows a layer
  * that is split among ranks. s and sum are rounded to the dtype. All tensors but `alpha` are `rows` rows of `cols`
  * elements, contiguous from the beginning of their views; `alpha` has `cols`. `x` is undefined afterwards. sum and dst
- * must not overlap each other or a source.
+ * must not overlap each other or a source, and x no other source.
  *
- * One launch where crk_comm_all_reduce of x would be one, and rows are whole pieces of 8 bytes, at most 16 KiB; else
- * crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there
+ * One launch where this library does small sums by itself, rows are whole pieces of 8 bytes, and few: a row of up to 8
+ * KiB counts as whole pieces of 2 KiB, one of up to 16 KiB as pieces of 4 KiB, and all rows together have at most 128
+ * KiB. Else crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there
  * with CRK_INVALID_ARGUMENT. */
 CRK_API crk_status_t crk_comm_add_rms_norm(crk_comm_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t x,
                                            crk_const_view_t residual, crk_const_view_t alpha, crk_view_t sum,

@@ -1,6 +1,6 @@
 //! The kernels that add few elements among GPUs (kernels/comm/one_shot.h), as one rank of many. The test writes the
 //! lines of the other ranks into the rank's exchange area, launches, and reads what the kernel sent to their areas. It
-//! computes every line itself, from the layout of kernels/call/peers_call.h. tests/comm.rs has ranks that meet.
+//! computes every line itself, from the layout of kernels/call/peers_call.h. tests/comm_library.rs has ranks that meet.
 //!
 //! A trial is a dtype on a device: `comm/cpu:64/bf16`.
 use crate::support::cases::Rng;

@@ -100,7 +100,6 @@ fn ops_on_tensors(size: usize) -> Result<()> {
     })
 }
 
-/// The calls of a program for NCCL, with slices.
 fn sums_beside_other_work(size: usize) -> Result<()> {
     on_ranks(size, |comm, device| {
         let op = AllReduce::new(comm.clone());
@@ -154,6 +153,7 @@ fn sums_with_a_norm(size: usize) -> Result<()> {
     })
 }
 
+/// The calls of a program for NCCL, with slices.
 fn calls_of_nccl(size: usize) -> Result<()> {
     on_ranks(size, |comm, device| {
         let (rank, device) = (comm.rank(), device.as_rocm_device()?);
