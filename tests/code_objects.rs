@@ -267,8 +267,9 @@ fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     for kernel in subject.kernels()? {
         let by_name = roots.contains(root_of(&kernel.name));
         let candles_own = by_name && subject.module == "quantized";
-        let widest = kernel.name.contains("norm_")
-            && (kernel.name.ends_with("_few") || kernel.wave == 64 && kernel.name.ends_with("_wide"));
+        let widest = kernel.name.starts_with("one_shot_norm_")
+            || kernel.name.contains("norm_")
+                && (kernel.name.ends_with("_few") || kernel.wave == 64 && kernel.name.ends_with("_wide"));
         if !candles_own && (by_name || widest) != (kernel.max_threads == 1024) {
             report.add(&kernel.name, &format!("is for blocks of {} threads", kernel.max_threads));
         }
@@ -393,6 +394,8 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("1024 registers", "attention", "", 3),
     ("", "attention", "", 4),
     ("64 lanes", "attention_split", "", 1),
+    // The lines of eight ranks, twice. A launch has few blocks, one for each row.
+    ("64 lanes", "comm", "one_shot_norm_", 7),
     // The sums of the block's waves meet in 32 KiB of shared memory.
     ("", "attention_split", "_512_split", 2),
     ("", "attention_split", "", 4),

@@ -608,7 +608,6 @@ crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op
 
 static crk_status_t check_norm(const char *where, const crk_comm_norm_t *norm, size_t numel) {
   const uint32_t element = (uint32_t)crk_dtype_size(norm->dtype);
-  const size_t bytes = numel * element;
   const struct {
     const char *name;
     crk_const_view_t view;
@@ -622,8 +621,8 @@ static crk_status_t check_norm(const char *where, const crk_comm_norm_t *norm, s
   for (int i = 0; i < VIEWS; i++) {
     CRK_TRY(crk_priv_check_elements(where, views[i].name, views[i].view, views[i].count, element));
     for (int before = 0; before < i && (i >= SOURCES || before == 0); before++) { /* x is written too */
-      CRK_TRY(crk_priv_check_apart(where, views[i].name, views[i].view.ptr, bytes, views[before].name,
-                                   views[before].view.ptr, views[before].count * element));
+      CRK_TRY(crk_priv_check_apart(where, views[i].name, views[i].view.ptr, views[i].count * element,
+                                   views[before].name, views[before].view.ptr, views[before].count * element));
     }
   }
   return CRK_OK;

@@ -25,7 +25,7 @@ mod places;
 
 use candle_core::rocm_backend::RocmDevice;
 use candle_core::rocm_backend::kernels::{Backend, Device};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 
 type Test = fn() -> anyhow::Result<()>;
 type OfRanks = fn(usize) -> anyhow::Result<()>;
@@ -43,6 +43,11 @@ fn most_ranks() -> Result<usize, String> {
     Device::count(backend).map_err(|error| error.to_string())
 }
 
+/// The whole chain of causes.
+fn failed(error: anyhow::Error) -> Failed {
+    format!("{error:#}").into()
+}
+
 fn main() {
     // The double of HIP is one GPU unless it is told otherwise, and has a double of RCCL.
     if std::env::var_os("HIP_DOUBLE_ARCH").is_some() {
@@ -52,14 +57,14 @@ fn main() {
     let most = most_ranks();
     let mut trials = Vec::new();
     for (name, test) in places::TESTS.iter().chain(meeting::TESTS).chain(models::TESTS) {
-        trials.push(Trial::test(*name, move || Ok(test()?)));
+        trials.push(Trial::test(*name, move || test().map_err(failed)));
     }
     for (needs, tests) in [(1, collectives::TESTS), (2, models::OF_RANKS)] {
         for (name, sizes, test) in tests {
             for size in *sizes {
                 // A single rank of the example has no communicator.
                 let is_ignored = *size >= needs && most.as_ref().map_or(true, |most| size > most);
-                let trial = Trial::test(format!("{name}_{size}"), move || Ok(test(*size)?));
+                let trial = Trial::test(format!("{name}_{size}"), move || test(*size).map_err(failed));
                 trials.push(trial.with_ignored_flag(is_ignored));
             }
         }
@@ -73,11 +78,11 @@ fn main() {
     if is_on_cpu {
         // GPUs find out by their own timeouts, and the double of RCCL does not. Ranks of launchers are for GPUs.
         for (name, test) in collectives::ON_CPU {
-            trials.push(Trial::test(*name, move || Ok(test()?)));
+            trials.push(Trial::test(*name, move || test().map_err(failed)));
         }
     } else {
         let is_ignored = most.as_ref().map_or(true, |most| *most < 2);
-        let trial = Trial::test("launched_ranks_meet", || Ok(models::launched_ranks_meet()?));
+        let trial = Trial::test("launched_ranks_meet", || models::launched_ranks_meet().map_err(failed));
         trials.push(trial.with_ignored_flag(is_ignored));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
