@@ -427,6 +427,7 @@ const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "moe", "moe_vec_q5_K_1", 7),
     ("64 lanes", "moe", "_128", 1),
     ("1024 registers", "moe", "_4", 7),
+    ("64 lanes", "comm", "one_shot_norm_", 5),
 ];
 
 fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
