@@ -1,4 +1,4 @@
-// include/ fnv1a 20ab6ef9402ddaa2a42f754a5b890410
+// include/ fnv1a ed0a63a58a107cc27acb3ad2b82d65b8
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -932,8 +932,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Creates rank `rank` of `size`, and waits for the other ranks for at most `timeout_ms` milliseconds. `id` is the same
- on all ranks, and all ranks use this function or all use crk_comm_create_async. Each rank needs a device of its own; on the CPU device, a handle of its own. Destroy the communicator
- with crk_comm_destroy before the handle is closed.
+ on all ranks, and all ranks use this function or all use crk_comm_create_async. Each rank needs a device of its own;
+ on the CPU device, a handle of its own. Destroy the communicator with crk_comm_destroy before the handle is closed.
 
  The same timeout bounds each step of later calls that waits for other ranks: on the CPU device each collective, on a
  GPU the connection that the first collective makes, and crk_comm_destroy.
@@ -1039,10 +1039,11 @@ unsafe extern "C" {
     /** dst\[i\] = op over all ranks r of src_r\[i\], on every rank, for i \< count. `src` may be `dst`.
 
  This library does some sums of F32, F16 and BF16 by itself, among 2 to 8 GPUs of one host that reach each other's
- memory. crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of up to
- 128 KiB are one launch. Among two GPUs, sums of 1 to 8 MiB are a copy and two launches unless they are captured; with
- crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in f32, and rounded
- once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or NCCL.*/
+ memory. crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of
+ up to 128 KiB are one launch. Among two GPUs, sums of 1 to 8 MiB are a copy and two launches unless they are
+ captured; with crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in
+ f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or
+ NCCL.*/
     pub fn crk_comm_all_reduce(
         self_: crk_comm_t,
         dtype: crk_dtype_t,
@@ -1060,8 +1061,8 @@ unsafe extern "C" {
 
  One launch where this library does small sums by itself, rows are whole pieces of 8 bytes, and few: a row of up to 8
  KiB counts as whole pieces of 2 KiB, one of up to 16 KiB as pieces of 4 KiB, and all rows together have at most 128
- KiB. Else crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there
- with CRK_INVALID_ARGUMENT.*/
+ KiB. Else crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails
+ there with CRK_INVALID_ARGUMENT.*/
     pub fn crk_comm_add_rms_norm(
         self_: crk_comm_t,
         dtype: crk_dtype_t,

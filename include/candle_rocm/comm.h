@@ -13,9 +13,10 @@
  *                crk_comm_destroy(comm)
  *
  * These rules hold for every collective:
- * - All ranks make the same calls in the same order, with the same dtype, count, reduction and root. The
- *   calls of a communicator between two of its groups are the same on all ranks. A call is captured on all or on none. On the CPU device a mistake here ends the communicator, with
- *   CRK_INVALID_ARGUMENT on every rank. A GPU may give a wrong result, or wait until the timeout.
+ * - All ranks make the same calls in the same order, with the same dtype, count, reduction and root. The calls of a
+ *   communicator between two of its groups are the same on all ranks. A call is captured on all or on none. On the CPU
+ *   device a mistake here ends the communicator, with CRK_INVALID_ARGUMENT on every rank. A GPU may give a wrong
+ *   result, or wait until the timeout.
  * - The work runs in the stream of the rank's device handle, in the order of the calls. It may be captured in a graph.
  *   Then the communicator must live until that graph is destroyed. The call returns before the work is done, but on
  *   the CPU device it returns afterwards.
@@ -91,8 +92,8 @@ CRK_API crk_status_t crk_comm_library(crk_device_t device, const char **name, in
 CRK_API crk_status_t crk_comm_id_create(crk_device_t device, crk_comm_id_t *id);
 
 /* Creates rank `rank` of `size`, and waits for the other ranks for at most `timeout_ms` milliseconds. `id` is the same
- * on all ranks, and all ranks use this function or all use crk_comm_create_async. Each rank needs a device of its own; on the CPU device, a handle of its own. Destroy the communicator
- * with crk_comm_destroy before the handle is closed.
+ * on all ranks, and all ranks use this function or all use crk_comm_create_async. Each rank needs a device of its own;
+ * on the CPU device, a handle of its own. Destroy the communicator with crk_comm_destroy before the handle is closed.
  *
  * The same timeout bounds each step of later calls that waits for other ranks: on the CPU device each collective, on a
  * GPU the connection that the first collective makes, and crk_comm_destroy.
@@ -181,10 +182,11 @@ CRK_API crk_status_t crk_comm_group_end(void);
 /* dst[i] = op over all ranks r of src_r[i], on every rank, for i < count. `src` may be `dst`.
  *
  * This library does some sums of F32, F16 and BF16 by itself, among 2 to 8 GPUs of one host that reach each other's
- * memory. crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of up to
- * 128 KiB are one launch. Among two GPUs, sums of 1 to 8 MiB are a copy and two launches unless they are captured; with
- * crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in f32, and rounded
- * once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or NCCL. */
+ * memory. crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of
+ * up to 128 KiB are one launch. Among two GPUs, sums of 1 to 8 MiB are a copy and two launches unless they are
+ * captured; with crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in
+ * f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or
+ * NCCL. */
 CRK_API crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src,
                                          crk_view_t dst, size_t count);
 
@@ -195,8 +197,8 @@ CRK_API crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk
  *
  * One launch where this library does small sums by itself, rows are whole pieces of 8 bytes, and few: a row of up to 8
  * KiB counts as whole pieces of 2 KiB, one of up to 16 KiB as pieces of 4 KiB, and all rows together have at most 128
- * KiB. Else crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there
- * with CRK_INVALID_ARGUMENT. */
+ * KiB. Else crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails
+ * there with CRK_INVALID_ARGUMENT. */
 CRK_API crk_status_t crk_comm_add_rms_norm(crk_comm_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t x,
                                            crk_const_view_t residual, crk_const_view_t alpha, crk_view_t sum,
                                            crk_view_t dst, float eps);
