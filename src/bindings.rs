@@ -1,4 +1,4 @@
-// include/ fnv1a ed0a63a58a107cc27acb3ad2b82d65b8
+// include/ fnv1a 0681507e341e4ab5d699be412ca4c8cb
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

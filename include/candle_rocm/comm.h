@@ -13,10 +13,10 @@
  *                crk_comm_destroy(comm)
  *
  * These rules hold for every collective:
- * - All ranks make the same calls in the same order, with the same dtype, count, reduction and root. The calls of a
- *   communicator between two of its groups are the same on all ranks. A call is captured on all or on none. On the CPU
- *   device a mistake here ends the communicator, with CRK_INVALID_ARGUMENT on every rank. A GPU may give a wrong
- *   result, or wait until the timeout.
+ * - All ranks make the same calls in the same order, with the same dtype, count, reduction and root. Two
+ *   calls of a communicator that are in one group are so on all ranks. A call is captured on all ranks or on none. On
+ *   the CPU device a mistake here ends the communicator, with CRK_INVALID_ARGUMENT on every rank. A GPU may give a
+ *   wrong result, or wait until the timeout.
  * - The work runs in the stream of the rank's device handle, in the order of the calls. It may be captured in a graph.
  *   Then the communicator must live until that graph is destroyed. The call returns before the work is done, but on
  *   the CPU device it returns afterwards.
