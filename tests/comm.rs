@@ -793,7 +793,7 @@ fn collectives_beside_other_work() {
         let ones = device.upload(&[1f32; 4]).expect("memory");
         let sum = || comm.all_reduce_in_place(DType::F32, CommOp::Sum, &ones, 4);
         let (graph, ()) = device.capture(sum).expect("a graph");
-        // SAFETY: what it uses lives.
+        // SAFETY: the buffer and the communicator are alive.
         unsafe { graph.launch() }.expect("a replay");
         comm.wait(PATIENCE).expect("the replay");
         assert_eq!(ones.download::<f32>().expect("a copy"), [2.0; 4]);

@@ -418,16 +418,13 @@ impl AllReduce {
     /// one launch. It uses the memory of `x`, which nothing else may use any more. All tensors are contiguous.
     pub fn add_rms_norm(&self, x: Tensor, residual: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
         let op = "all_reduce_add_rms_norm";
-        let guards = [&x, residual, weight].map(Tensor::storage_and_layout);
-        let mut storages = [None; 3];
-        for (place, (storage, layout)) in storages.iter_mut().zip(&guards) {
-            let Storage::Rocm(storage) = &**storage else { return not_on_the_cpu(op) };
+        let [(x_s, x_l), (residual_s, residual_l), (weight_s, weight_l)] =
+            [&x, residual, weight].map(Tensor::storage_and_layout);
+        let (x_s, residual) = (RocmStorage::of(&x_s, op, "x")?, RocmStorage::of(&residual_s, op, "residual")?);
+        let weight = RocmStorage::of(&weight_s, op, "weight")?;
+        for storage in [x_s, residual, weight] {
             self.comm.expect(storage, op)?;
-            *place = Some((storage, *layout));
         }
-        let [Some((x_s, x_l)), Some((residual, residual_l)), Some((weight, weight_l))] = storages else {
-            crate::bail!("{op}: no storage")
-        };
         if !matches!(self.op, ReduceOp::Sum) || residual_l.dims() != x_l.dims() {
             crate::bail!("{op}: {:?} of {:?} and {:?}", self.op, x_l.dims(), residual_l.dims())
         }

@@ -16,14 +16,14 @@ static crk_status_t meet_kernel(crk_device_t device, crk_function_t *function) {
 
 /* Kernels are loaded before any rank waits: a load may wait for the device. */
 crk_status_t crk_priv_copied_load(crk_device_t device) {
-  static const crk_dtype_t dtypes[] = {CRK_DTYPE_F32, CRK_DTYPE_F16, CRK_DTYPE_BF16};
   crk_function_t function;
-  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+  for (uint32_t type = 0; type < CRK_ACTIVATIONS; type++) {
+    const crk_dtype_t dtype = crk_priv_peers_types[type];
     const crk_kernel_family_t add = {
         .module = CRK_MODULE_BINARY,
-        .slot = CRK_SLOT_BINARY + CRK_WALKS * (CRK_BINARY_ADD * CRK_DTYPE_COUNT + (uint32_t)dtypes[i]),
+        .slot = CRK_SLOT_BINARY + CRK_WALKS * (CRK_BINARY_ADD * CRK_DTYPE_COUNT + (uint32_t)dtype),
         .root = "badd",
-        .first = crk_dtype_name(dtypes[i])};
+        .first = crk_dtype_name(dtype)};
     CRK_TRY(crk_priv_kernel_get(device, &add, CRK_WALK_CONTIGUOUS, &function));
   }
   return meet_kernel(device, &function);
@@ -32,10 +32,8 @@ crk_status_t crk_priv_copied_load(crk_device_t device) {
 bool crk_priv_copied_takes(const crk_comm_call_t *call) {
   crk_comm_t self = call->comm;
   const size_t bytes = call->count * crk_dtype_size(call->dtype);
-  return self->peers.is_ready && self->size == 2 && call->kind == CRK_COMM_ALL_REDUCE && call->op == CRK_COMM_OP_SUM &&
-         (call->dtype == CRK_DTYPE_F32 || call->dtype == CRK_DTYPE_F16 || call->dtype == CRK_DTYPE_BF16) &&
-         bytes >= LEAST_BYTES && (bytes <= CRK_PIECE_BYTES || call->device != self->device) &&
-         !crk_priv_capturing(call->device);
+  return crk_priv_peers_add(call) && self->size == 2 && bytes >= LEAST_BYTES &&
+         (bytes <= CRK_PIECE_BYTES || call->device != self->device) && !crk_priv_capturing(call->device);
 }
 
 static crk_status_t meet(crk_comm_t self, crk_device_t device) {

@@ -3,17 +3,17 @@
 #include "comm/transport.h"
 #include "launch/launcher.h"
 
-static const crk_dtype_t types[CRK_ACTIVATIONS] = {CRK_DTYPE_F32, CRK_DTYPE_F16, CRK_DTYPE_BF16};
+_Static_assert(sizeof crk_priv_peers_types / sizeof *crk_priv_peers_types == CRK_ACTIVATIONS, "a slot for each type");
 
 static crk_status_t sum_kernel(crk_device_t device, uint32_t type, crk_function_t *function) {
   return CRK_KERNEL_GET(device, CRK_SLOT_ONE_SHOT + type, CRK_MODULE_COMM, function, "one_shot_sum_%s",
-                        crk_dtype_name(types[type]));
+                        crk_dtype_name(crk_priv_peers_types[type]));
 }
 
 /* The kernel whose threads have `lines` lines each. */
 static crk_status_t norm_kernel(crk_device_t device, uint32_t type, uint32_t lines, crk_function_t *function) {
   return CRK_KERNEL_GET(device, CRK_SLOT_ONE_SHOT_NORM + type * CRK_MOST_NORM_LINES + lines - 1, CRK_MODULE_COMM,
-                        function, "one_shot_norm_%s_%u", crk_dtype_name(types[type]), (unsigned)lines);
+                        function, "one_shot_norm_%s_%u", crk_dtype_name(crk_priv_peers_types[type]), (unsigned)lines);
 }
 
 crk_status_t crk_priv_one_shot_load(crk_device_t device) {
@@ -27,25 +27,14 @@ crk_status_t crk_priv_one_shot_load(crk_device_t device) {
   return CRK_OK;
 }
 
-static bool type_of(crk_dtype_t dtype, uint32_t *type) {
-  for (*type = 0; *type < CRK_ACTIVATIONS; (*type)++) {
-    if (types[*type] == dtype) {
-      return true;
-    }
-  }
-  return false;
-}
-
 bool crk_priv_one_shot_takes(const crk_comm_call_t *call) {
-  uint32_t type;
-  return call->comm->peers.is_ready && call->kind == CRK_COMM_ALL_REDUCE && call->op == CRK_COMM_OP_SUM &&
-         type_of(call->dtype, &type) && call->count <= CRK_CHUNKS * CRK_CHUNK_BYTES / crk_dtype_size(call->dtype);
+  return crk_priv_peers_add(call) && call->count <= CRK_CHUNKS * CRK_CHUNK_BYTES / crk_dtype_size(call->dtype);
 }
 
 crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call) {
   crk_device_t device = call->device;
   uint32_t type = 0;
-  (void)type_of(call->dtype, &type);
+  (void)crk_priv_peers_type(call->dtype, &type);
   crk_function_t function;
   CRK_TRY(sum_kernel(device, type, &function));
   const crk_one_shot_call_t argument = {
@@ -56,7 +45,7 @@ crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call) {
   return device->driver->launch(device->driver_device, device->stream, function->driver_function, grid, block, 0, args);
 }
 
-/* The chunks of a row, of which a thread has `lines` lines. */
+/* The chunks of a row. Writes how many lines each thread has. */
 static size_t chunks_of_row(size_t bytes, uint32_t *lines) {
   const size_t most = CRK_MOST_NORM_THREADS * CRK_LINE_DATA;
   *lines = (uint32_t)crk_priv_ceil_div(bytes, most);
@@ -65,7 +54,7 @@ static size_t chunks_of_row(size_t bytes, uint32_t *lines) {
 
 bool crk_priv_one_shot_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm) {
   uint32_t type, lines;
-  if (!self->peers.is_ready || !type_of(norm->dtype, &type) || norm->rows > CRK_CHUNKS ||
+  if (!self->peers.is_ready || !crk_priv_peers_type(norm->dtype, &type) || norm->rows > CRK_CHUNKS ||
       norm->cols > CRK_CHUNKS * CRK_CHUNK_BYTES) {
     return false;
   }
@@ -76,7 +65,7 @@ bool crk_priv_one_shot_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm) 
 
 crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, crk_device_t device, const crk_comm_norm_t *norm) {
   uint32_t type = 0, lines = 0;
-  (void)type_of(norm->dtype, &type);
+  (void)crk_priv_peers_type(norm->dtype, &type);
   const size_t chunks = chunks_of_row(norm->cols * crk_dtype_size(norm->dtype), &lines);
   crk_function_t function;
   CRK_TRY(norm_kernel(device, type, lines, &function));

@@ -173,6 +173,20 @@ crk_status_t crk_priv_peers_connect(crk_comm_t self, const char *where) {
   return status;
 }
 
+const crk_dtype_t crk_priv_peers_types[3] = {CRK_DTYPE_F32, CRK_DTYPE_F16, CRK_DTYPE_BF16};
+
+bool crk_priv_peers_type(crk_dtype_t dtype, uint32_t *type) {
+  const uint32_t count = sizeof crk_priv_peers_types / sizeof *crk_priv_peers_types;
+  for (*type = 0; *type < count && crk_priv_peers_types[*type] != dtype; (*type)++) {}
+  return *type < count;
+}
+
+bool crk_priv_peers_add(const crk_comm_call_t *call) {
+  uint32_t type;
+  return call->comm->peers.is_ready && call->kind == CRK_COMM_ALL_REDUCE && call->op == CRK_COMM_OP_SUM &&
+         crk_priv_peers_type(call->dtype, &type);
+}
+
 crk_exchange_t crk_priv_peers_exchange(crk_comm_t self) {
   crk_exchange_t ranks = {.rank = self->rank, .size = self->size, .stop = self->peers.host};
   memcpy(ranks.areas, self->peers.areas, sizeof ranks.areas);
@@ -205,6 +219,7 @@ void crk_priv_peers_keep(crk_comm_t self) {
   memset(self->peers.held, 0, sizeof self->peers.held);
 }
 
+/* Another process may still have the own area open. The runtimes do not allow to free such memory. */
 void crk_priv_peers_release(crk_comm_t self) {
   crk_comm_peers_t *peers = &self->peers;
   const crk_driver_t *driver = self->device->driver;
@@ -212,8 +227,7 @@ void crk_priv_peers_release(crk_comm_t self) {
     if (peers->held[rank] == NULL && peers->areas[rank] != NULL) {
       driver->peer_close(self->device->driver_device, peers->areas[rank]);
       peers->areas[rank] = NULL;
-      keep_own(
-          self); /* that process may still have it open, which the runtimes do not allow for memory that is freed */
+      keep_own(self);
     }
   }
   for (uint32_t rank = 0; rank < CRK_PEERS; rank++) {

@@ -159,6 +159,13 @@ void crk_priv_peers_release(crk_comm_t self);
 /* The same after a failure: the memory stays until the process ends, because kernels may still use it. */
 void crk_priv_peers_keep(crk_comm_t self);
 
+/* The types that are added through the areas, and the position of one. Returns false for another type. */
+extern const crk_dtype_t crk_priv_peers_types[3];
+bool crk_priv_peers_type(crk_dtype_t dtype, uint32_t *type);
+
+/* Whether the areas are ready, and the call is a sum of one of these types. */
+bool crk_priv_peers_add(const crk_comm_call_t *call);
+
 /* Sums through the areas, of few elements (one_shot.c) and of many (copied.c). `load` loads the kernels. `takes` says
  * whether a call is such a sum; the answer is the same on all ranks. `start` puts it into the stream; the caller has
  * entered the communicator. */

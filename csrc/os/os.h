@@ -49,7 +49,7 @@ uint32_t crk_priv_cpu_count(void);
 /* Bytes of physical memory in total, and available now; 0 if the system does not say. */
 void crk_priv_system_memory(uint64_t *total, uint64_t *available);
 
-/* The number of this process among those of its host, or of its container. */
+/* The number of this process on its host, or in its container. */
 uint64_t crk_priv_process(void);
 
 /* Writes a text that no other running host has, the same in all its processes. Returns false where the system has

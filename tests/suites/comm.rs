@@ -1,6 +1,7 @@
-//! The kernels that add few elements among GPUs (kernels/comm/one_shot.h), as one rank of many. The test writes the
-//! lines of the other ranks into the rank's exchange area, launches, and reads what the kernel sent to their areas. It
-//! computes every line itself, from the layout of kernels/call/peers_call.h. tests/comm_library.rs has ranks that meet.
+//! The kernels that add few elements among GPUs (kernels/comm/one_shot.h), as one rank of many. The test plays the
+//! other ranks: it writes their lines into the rank's exchange area, and launches. Then it reads what the kernel sent
+//! to their areas. The test makes every line itself, from the layout of kernels/call/peers_call.h.
+//! tests/comm_library.rs has ranks that meet.
 //!
 //! A trial is a dtype on a device: `comm/cpu:64/bf16`.
 use crate::support::cases::Rng;
@@ -50,7 +51,7 @@ struct Norm {
     eps: f32,
 }
 
-/// The ranks of a test, of which one runs a kernel.
+/// The ranks of a test. One of them runs a kernel.
 struct Ranks {
     rank: usize,
     size: usize,
@@ -101,7 +102,7 @@ impl Ranks {
         }
     }
 
-    /// Writes the lines of the other ranks' `sources`, of which chunk i has the bytes `bytes(i)`, to this rank's area.
+    /// Writes the other ranks' `sources` as lines to this rank's area. Chunk i of a source has the bytes `chunks[i]`.
     /// Returns what all areas must hold after the launch.
     fn deliver(&self, sources: &[Vec<u8>], chunks: &[Range<usize>]) -> Result<Vec<Vec<u8>>, String> {
         let mut areas = self.areas.iter().map(Guarded::read).collect::<Result<Vec<_>, _>>()?;
@@ -329,7 +330,7 @@ fn meets(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// A rank whose lines never come: the kernel ends where the stop word says so.
+/// The lines of another rank never come. The kernel ends because the stop word says so.
 fn stops(target: &Target) -> Outcome {
     for t in TYPES.iter().filter(|t| ["f32", "bf16"].contains(&t.name)) {
         let ranks = Ranks::new(target, 1, 2, 0)?;
