@@ -55,14 +55,19 @@ crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_const_view
   return copy_to_host(self, "crk_copy_to_host_async", dst, src, bytes);
 }
 
+crk_status_t crk_priv_check_distance(const char *where, const void *dst, const void *src, size_t bytes) {
+  const uintptr_t to = (uintptr_t)dst, from = (uintptr_t)src;
+  const uintptr_t distance = to > from ? to - from : from - to;
+  CRK_REFUSE_IF(distance != 0 && distance < bytes,
+                "%s: dst and src overlap: they are %zu bytes apart, and bytes is %zu", where, (size_t)distance, bytes);
+  return CRK_OK;
+}
+
 crk_status_t crk_priv_copy(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes) {
   if (bytes == 0 || dst == src) {
     return CRK_OK;
   }
-  const uintptr_t to = (uintptr_t)dst, from = (uintptr_t)src;
-  const uintptr_t distance = to > from ? to - from : from - to;
-  CRK_REFUSE_IF(distance < bytes, "%s: dst and src overlap: they are %zu bytes apart, and bytes is %zu", where,
-                (size_t)distance, bytes);
+  CRK_TRY(crk_priv_check_distance(where, dst, src, bytes));
   return crk_priv_copy_start(self, where, dst, src, bytes, CRK_COPY_ON_DEVICE);
 }
 

@@ -207,6 +207,9 @@ crk_status_t crk_priv_check_copy(const char *where, const char *name, crk_const_
 /* crk_copy of checked views, for the public function `where`. */
 crk_status_t crk_priv_copy(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes);
 
+/* Fails where two ranges of one device overlap and are not the same. */
+crk_status_t crk_priv_check_distance(const char *where, const void *dst, const void *src, size_t bytes);
+
 /* Starts a copy between host and device, for the public function `where`. */
 crk_status_t crk_priv_copy_start(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes,
                                  crk_copy_kind_t kind);

@@ -140,7 +140,11 @@ static crk_status_t upload(crk_device_t device, int index, const uint64_t *numbe
   CRK_TRY(driver->copy(device->driver_device, device->stream, cache->device_slab + (size_t)index * CRK_PARAM_NUMBERS,
                        host, count * sizeof *numbers, CRK_COPY_TO_DEVICE));
   if (capture == NULL) {
-    CRK_TRY(driver->event_record(device->driver_device, slot->copied, device->stream));
+    const crk_status_t recorded = driver->event_record(device->driver_device, slot->copied, device->stream);
+    if (recorded != CRK_OK) { /* nothing else says when the copy has read the slot */
+      slot->holders += driver->stream_synchronize(device->driver_device, device->stream) != CRK_OK;
+      return recorded;
+    }
     int16_t *bucket = &cache->buckets[hash % CRK_PARAM_BUCKETS];
     slot->next = *bucket;
     *bucket = (int16_t)index;

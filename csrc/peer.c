@@ -76,6 +76,10 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
   if (dst_device == src_device) {
     return crk_priv_copy(dst_device, "crk_copy_between", dst.ptr, src.ptr, bytes);
   }
+  const bool is_same = dst_device->driver_device == src_device->driver_device;
+  if (is_same) {
+    CRK_TRY(crk_priv_check_distance("crk_copy_between", dst.ptr, src.ptr, bytes));
+  }
   const crk_driver_t *driver = dst_device->driver;
   if (driver != src_device->driver) {
     return copy_through_host(dst_device, dst.ptr, src_device, src.ptr, bytes);
@@ -84,8 +88,10 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
   bool has_access = false;
   (void)ask_for_access(dst_device, src_device, &has_access);
   CRK_TRY(crk_priv_follow(dst_device, src_device));
-  const crk_status_t copied = driver->copy_peer(dst_device->driver_device, dst.ptr, src_device->driver_device, src.ptr,
-                                                bytes, dst_device->stream);
+  const crk_status_t copied = is_same && dst.ptr == src.ptr
+                                  ? CRK_OK
+                                  : driver->copy_peer(dst_device->driver_device, dst.ptr, src_device->driver_device,
+                                                      src.ptr, bytes, dst_device->stream);
   CRK_TRY(crk_priv_operation(dst_device, "crk_copy_between", copied));
   const crk_status_t followed = crk_priv_follow(src_device, dst_device);
   if (followed != CRK_OK) { /* the source may change after a failure too */

@@ -418,6 +418,11 @@ fn copies() {
         refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy(d, a, shifted.into(), 9));
         works!(crk_copy(d, shifted, a.into(), 8));
         works!(crk_copy(d, a, a.into(), 256));
+        let other = bench.device.new_stream().expect("a second handle");
+        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy_between(other.raw(), shifted, d, a.into(), 9));
+        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy_between(d, a, other.raw(), shifted.into(), 9));
+        works!(crk_copy_between(other.raw(), shifted, d, a.into(), 8));
+        works!(crk_copy_between(other.raw(), a, d, a.into(), 256));
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_between(d, a, d, b.into(), 257));
         refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_between(d, a, d, view(b.ptr, 7).into(), 8));
         refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy_between(d, nowhere, d, b.into(), 8));

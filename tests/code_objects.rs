@@ -181,8 +181,8 @@ impl Subject {
 
     /// The instructions of the launchers' own kernels, by name.
     fn launched_kernels(&self) -> Result<Vec<(&str, &[String])>, Failed> {
-        let candles = candles_roots();
-        Ok(self.all_kernels()?.into_iter().filter(|(name, _)| !candles.contains(root_of(name))).collect())
+        let named = named_roots();
+        Ok(self.all_kernels()?.into_iter().filter(|(name, _)| !named.contains(root_of(name))).collect())
     }
 }
 
@@ -263,7 +263,7 @@ fn neither_spills_nor_uses_scratch(subject: &Subject) -> Result<(), Failed> {
 /// registers. Only norms of the widest rows need blocks of 1024: with waves of 64 lanes they hold two packs per thread.
 fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
-    let roots = candles_roots();
+    let roots = named_roots();
     for kernel in subject.kernels()? {
         let by_name = roots.contains(root_of(&kernel.name));
         let candles_own = by_name && subject.module == "quantized";
@@ -285,7 +285,7 @@ fn reads_no_packet(subject: &Subject) -> Result<(), Failed> {
     // These have one block of 32 threads per row, and a block's number is the row's.
     const OF_ONE_GEOMETRY: &str = "dequantize_mul_mat_vec_q5_k";
     let mut report = Report::default();
-    let roots = candles_roots();
+    let roots = named_roots();
     for kernel in subject.kernels()? {
         let by_name = roots.contains(root_of(&kernel.name));
         if kernel.hidden_args != 0 {
@@ -305,9 +305,12 @@ fn is_old(subject: &Subject) -> bool {
     code_object::clang_version(subject.object.elf).is_some_and(|version| version < 21)
 }
 
-/// The roots of Candle's kernels: their names without the dtypes.
-fn candles_roots() -> HashSet<&'static str> {
-    PARITY.lines().filter_map(|line| line.split('\t').nth(1)).map(root_of).collect()
+/// The roots of the kernels that are launched by name, without the dtypes: Candle's kernels, and the element-wise ops
+/// that Candle lacks.
+fn named_roots() -> HashSet<&'static str> {
+    let candles = PARITY.lines().filter_map(|line| line.split('\t').nth(1)).map(root_of);
+    let own = sys::CRK_UNARY_ROOTS.iter().chain(&sys::CRK_BINARY_ROOTS).chain(&sys::CRK_CMP_ROOTS);
+    candles.chain(own.copied()).collect()
 }
 
 /// The least number of waves that a SIMD unit must hold at once, which hides the latency of memory. Fields: the

@@ -798,6 +798,17 @@ fn collectives_beside_other_work() {
         comm.wait(PATIENCE).expect("the replay");
         assert_eq!(ones.download::<f32>().expect("a copy"), [2.0; 4]);
         drop(graph);
+        // Nor does a captured stream beside.
+        // SAFETY: both streams are idle.
+        unsafe { comm.run_beside(Some(&side)) }.expect("a handle of the device");
+        let (graph, ()) = side.capture(sum).expect("a graph");
+        // SAFETY: as above.
+        unsafe { comm.run_beside(None) }.expect("the own handle");
+        // SAFETY: the buffer and the communicator are alive.
+        unsafe { graph.launch() }.expect("a replay");
+        side.synchronize().expect("the replay");
+        assert_eq!(ones.download::<f32>().expect("a copy"), [4.0; 4]);
+        drop(graph);
         let other = support::open("cpu:64").expect("another device");
         // SAFETY: it is refused.
         let refusal = unsafe { comm.run_beside(Some(&other)) };

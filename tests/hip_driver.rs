@@ -608,6 +608,25 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
     });
 }
 
+/// A reservation that does not fit leaves the earlier one as it was. An allocation that needs the memory takes it.
+#[test]
+fn memory_that_runs_out_stays_reserved() {
+    alone("memory_that_runs_out_stays_reserved", "gfx1100", 6, &[("HIP_DOUBLE_MEMORY", "67108864")], || {
+        const MIB: usize = 1 << 20;
+        let device = open().expect("the double opens");
+        // SAFETY: a live handle, here and below.
+        let reserve = |bytes| unsafe { sys::crk_memory_reserve(device.raw(), bytes) };
+        assert_eq!(reserve(40 * MIB), Status::Ok);
+        assert_eq!(reserve(40 * MIB), Status::OutOfMemory);
+        let controls = Controls::get();
+        let calls = controls.calls("hipMalloc");
+        drop(device.alloc(40 * MIB).expect("what is reserved"));
+        assert_eq!(controls.calls("hipMalloc"), calls);
+        assert_eq!(reserve(40 * MIB), Status::Ok);
+        drop(device.alloc(50 * MIB).expect("in place of what is reserved"));
+    });
+}
+
 /// A huge block that is in part live serves small allocations, when the driver has nothing left.
 #[test]
 fn memory_that_runs_out_is_cut_from_huge_blocks() {

@@ -588,7 +588,7 @@ static crk_status_t in_process_start(const crk_comm_call_t *calls, size_t count)
       continue;
     }
     size_t first = 0;
-    while (calls[first].comm->device != device) {
+    while (calls[first].device != device) {
       first++;
     }
     if (first == i) { /* the handle's calls are recorded together */

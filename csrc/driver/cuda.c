@@ -890,12 +890,12 @@ static crk_status_t cuda_capture_end(crk_driver_device_t *device, crk_driver_str
                                      crk_driver_graph_t **graph) {
   CUgraph recorded = NULL;
   CUgraphExec instance = NULL;
-  CRK_TRY(cuda_bind(device));
-  /* The capture is over after this call, even if the call fails. */
+  const crk_status_t bound = cuda_bind(device);
+  /* The capture is over after this call, even if one of the two fails. */
   CU_TRY(cu.cuStreamEndCapture((CUstream)stream, &recorded), "cuStreamEndCapture()");
-  if (graph == NULL) {
+  if (graph == NULL || bound != CRK_OK) {
     (void)cu.cuGraphDestroy(recorded);
-    return CRK_OK;
+    return bound;
   }
   const CUresult result = cu.cuGraphInstantiateWithFlags(&instance, recorded, 0);
   (void)cu.cuGraphDestroy(recorded);

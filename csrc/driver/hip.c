@@ -936,16 +936,15 @@ static void hip_mend_stream(crk_driver_stream_t *stream) {
 
 static crk_status_t hip_capture_end(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                     crk_driver_graph_t **graph) {
-  CRK_TRY(hip_bind(device));
+  crk_status_t status = hip_bind(device); /* the capture ends also if this fails: the stream knows its device */
   void *recording = NULL, *exec = NULL;
   int code = hip.hipStreamEndCapture(stream, &recording);
   if (code != HIP_SUCCESS) {
-    const crk_status_t status = hip_failed(code, "hipStreamEndCapture");
+    status = hip_failed(code, "hipStreamEndCapture");
     hip_mend_stream(stream);
     return status;
   }
-  crk_status_t status = CRK_OK;
-  if (graph != NULL) {
+  if (graph != NULL && status == CRK_OK) {
     code = hip.hipGraphInstantiate(&exec, recording, NULL, NULL, 0);
     status = code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipGraphInstantiate");
   }

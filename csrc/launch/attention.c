@@ -387,7 +387,8 @@ static crk_status_t launch_heads(crk_device_t self, crk_function_t function, pro
       !crk_priv_product_fits(per_head * problem->heads, problem->sequences, INT32_MAX)) {
     return too_many_blocks(problem);
   }
-  const uint32_t threads = function->signature.max_threads;
+  uint32_t threads;
+  CRK_TRY(crk_priv_block_threads(function, &threads));
   const uint64_t blocks = per_head * problem->heads * problem->sequences;
   const uint64_t most = crk_priv_grid_blocks(self, blocks, threads);
   const void *args[] = {call};
@@ -521,13 +522,14 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
       self, slot_of(problem, is_small ? CRK_SLOT_ATTENTION_SMALL_TILES : CRK_SLOT_ATTENTION_TILES, width),
       CRK_MODULE_ATTENTION, &function, "attention_%s_%u_tiles%s%s", crk_dtype_name(problem->given.dtype),
       (unsigned)widths[width].width, is_small ? "64" : "", problem->is_general ? "_general" : ""));
+  uint32_t threads;
+  CRK_TRY(crk_priv_block_threads(function, &threads));
   const uint64_t tiles = crk_priv_ceil_div(problem->queries, rows);
   uint64_t count = 1, run = 1;
   crk_priv_divisor_init(&problem->call.tiles, tiles, false);
   if (tiles <= units / all_heads) {
     count = choose_tile_parts(self, problem, tiles * all_heads);
-  } else if (tiles <=
-             crk_priv_held_blocks(self, function, function->signature.max_threads, shared_bytes, 2) / all_heads) {
+  } else if (tiles <= crk_priv_held_blocks(self, function, threads, shared_bytes, 2) / all_heads) {
     problem->call.paired_units = (uint32_t)units;
     run = all_heads;
   } else {
@@ -570,7 +572,8 @@ static crk_status_t launch_parts(crk_device_t self, crk_function_t split, proble
   if (!crk_priv_product_fits(heads, problem->sequences, INT32_MAX) || passes > CRK_MOST_GRID_YZ) {
     return too_many_blocks(problem);
   }
-  const uint32_t threads = split->signature.max_threads;
+  uint32_t threads;
+  CRK_TRY(crk_priv_block_threads(split, &threads));
   const uint64_t blocks = heads * problem->sequences, most = crk_priv_grid_blocks(self, blocks, threads * passes);
   const void *args[] = {call};
   for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {

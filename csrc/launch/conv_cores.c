@@ -247,6 +247,8 @@ static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *c
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_CORES + kind * CRK_DTYPE_COUNT + (uint32_t)convolution->dtype,
                          CRK_MODULE_CONV_CORES, &function, "conv%s_%s_%ux%u_cores", transposed ? "_transpose" : "",
                          dtype, (unsigned)tile->rows, (unsigned)tile->columns));
+  uint32_t threads;
+  CRK_TRY(crk_priv_block_threads(function, &threads));
   uint64_t parts = product->parts.size, count = dst_numel(convolution);
   if (parts > 1) {
     CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_PARTS + (uint32_t)convolution->dtype, CRK_MODULE_MATMUL, &add,
@@ -257,8 +259,7 @@ static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *c
   const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
   const void *dst = parts > 1 ? sums : convolution->dst.ptr;
   const void *args[] = {call, &kernel->src, &images->src, &dst};
-  CRK_TRY(crk_priv_launch_all_blocks(self, function, plan->tiles * parts, function->signature.max_threads,
-                                     is_cuda ? tile->cuda_bytes : 0,
+  CRK_TRY(crk_priv_launch_all_blocks(self, function, plan->tiles * parts, threads, is_cuda ? tile->cuda_bytes : 0,
                                      transposed ? &call->first_block : &product->first_block, args));
   if (parts == 1) {
     return CRK_OK;

@@ -44,7 +44,7 @@ crk_status_t crk_gate_columns(crk_device_t self, crk_gate_op_t op, crk_dtype_t d
   CRK_TRY(crk_priv_check_elements(where, "gate", gate, numel, element));
   CRK_TRY(crk_priv_check_elements(where, "up", up, numel, element));
   CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, element));
-  CRK_TRY(crk_priv_check_columns(where, "blocks", columns, k, blocks, &blocks_bytes));
+  CRK_TRY(crk_priv_check_columns(where, "blocks", columns, "k", k, blocks, &blocks_bytes));
   const size_t bytes = numel * element;
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, bytes, "gate", gate.ptr, bytes));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, bytes, "up", up.ptr, bytes));

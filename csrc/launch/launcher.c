@@ -39,6 +39,15 @@ crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_i
   return CRK_OK;
 }
 
+crk_status_t crk_priv_block_threads(crk_function_t function, uint32_t *threads) {
+  *threads = function->signature.max_threads;
+  return *threads != 0 ? CRK_OK
+                       : crk_priv_error(CRK_INVALID_IMAGE,
+                                        "kernel %s: its code object does not say how many threads a "
+                                        "block has",
+                                        function->name);
+}
+
 uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32_t threads, uint32_t shared_bytes,
                               uint32_t most) {
   crk_block_needs_t needs = {.threads = threads, .shared_bytes = shared_bytes, .most = most};

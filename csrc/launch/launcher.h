@@ -131,6 +131,10 @@ crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_i
        ? CRK_OK                                                                                        \
        : crk_priv_kernel_load(self, slot, module, function, __VA_ARGS__))
 
+/* The threads of a block of a kernel that is made for one number of them. Fails where a code object does not say it, as
+ * one of CANDLE_ROCM_HSACO_DIR may not. */
+crk_status_t crk_priv_block_threads(crk_function_t function, uint32_t *threads);
+
 /* Launches blocks. The caller has made sure that the device accepts the geometry. */
 static inline crk_status_t crk_priv_launch_blocks(crk_device_t self, crk_function_t function, crk_dim3_t grid,
                                                   crk_dim3_t block, uint32_t shared_bytes, const void *const *args) {

@@ -145,11 +145,12 @@ void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t do
 static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t function, problem_t *problem,
                                          uint64_t across, uint64_t down, uint32_t shared_bytes) {
   crk_matmul_t *call = &problem->call;
+  uint32_t threads;
+  CRK_TRY(crk_priv_block_threads(function, &threads));
   crk_priv_matmul_tiles_init(call, across, down);
   const uint64_t blocks = across * down * call->parts.size * call->batch.numel;
   const void *args[] = {call, &problem->lhs, &problem->rhs, &problem->dst};
-  return crk_priv_launch_all_blocks(self, function, blocks, function->signature.max_threads, shared_bytes,
-                                    &call->first_block, args);
+  return crk_priv_launch_all_blocks(self, function, blocks, threads, shared_bytes, &call->first_block, args);
 }
 
 /* The threads per row of the matrix, as a logarithm. A row gets one thread per piece of 16 bytes, up to 32 threads, and

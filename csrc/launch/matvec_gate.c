@@ -127,7 +127,7 @@ crk_status_t crk_mul_mat_vec_gate(crk_device_t self, crk_gate_op_t op, crk_quant
   CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, element));
   bytes.dst = numel * element;
   if (quantizes) {
-    CRK_TRY(crk_priv_check_columns(where, "blocks", columns, rows, blocks, &bytes.blocks));
+    CRK_TRY(crk_priv_check_columns(where, "blocks", columns, "rows", rows, blocks, &bytes.blocks));
   }
   if (k != 0) {
     CRK_TRY(crk_priv_check_weights(where, "gate", gate, rows, k, call.info, &bytes.gate));

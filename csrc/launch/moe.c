@@ -313,7 +313,8 @@ enum { SLOT = 32, SLOT_BLOCKS = 4 };
 static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_fault_op_t op, crk_function_t function,
                                      uint32_t choice, const expert_range_t *experts) {
   const uint64_t across = crk_priv_ceil_div(m->rows, tiles[choice].rows);
-  const uint32_t threads = function->signature.max_threads;
+  uint32_t threads;
+  CRK_TRY(crk_priv_block_threads(function, &threads));
   const argument_t *a = m->arguments;
   const bool is_few = across * m->tokens <= (uint64_t)16 * crk_priv_units(self);
   crk_moe_tiles_t call = {
@@ -545,7 +546,7 @@ crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t 
   CRK_TRY(crk_priv_check_weights(where, "up", up, experts * rows, k, m.info, &other.bytes));
   CRK_TRY(check_argument_apart(where, &m.dst, &other, 1));
   if (quantizes) {
-    CRK_TRY(crk_priv_check_columns(where, "blocks", tokens, rows, blocks, &written.bytes));
+    CRK_TRY(crk_priv_check_columns(where, "blocks", tokens, "rows", rows, blocks, &written.bytes));
     CRK_TRY(check_argument_apart(where, &written, m.arguments, ARGUMENTS));
     CRK_TRY(check_argument_apart(where, &written, &other, 1));
     CRK_TRY(check_argument_apart(where, &written, &m.dst, 1));

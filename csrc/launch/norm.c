@@ -238,7 +238,7 @@ static crk_status_t check_add_norm(const add_norm_call_t *call, size_t *columns_
   if (call->columns.ptr != NULL) {
     uint32_t type;
     CRK_TRY(crk_priv_activation_index(add_norm, call->norm.dtype, &type));
-    CRK_TRY(crk_priv_check_columns(add_norm, "columns", call->rows, call->cols, call->columns, columns_bytes));
+    CRK_TRY(crk_priv_check_columns(add_norm, "columns", call->rows, "cols", call->cols, call->columns, columns_bytes));
     CRK_TRY(check_result(call, "columns", call->columns, *columns_bytes, 4));
     CRK_TRY(crk_priv_check_apart(add_norm, "columns", call->columns.ptr, *columns_bytes, "dst", call->norm.dst.ptr,
                                  call->bytes));

@@ -121,7 +121,11 @@ crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_con
 }
 
 crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uint32_t *index) {
-  CRK_TRY(crk_priv_check_dtype(where, "dtype", dtype));
+  return crk_priv_activation_named(where, "dtype", dtype, index);
+}
+
+crk_status_t crk_priv_activation_named(const char *where, const char *name, crk_dtype_t dtype, uint32_t *index) {
+  CRK_TRY(crk_priv_check_dtype(where, name, dtype));
   switch (dtype) {
     case CRK_DTYPE_F32:
       *index = 0;
@@ -133,7 +137,7 @@ crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uin
       *index = 2;
       return CRK_OK;
     default:
-      return crk_priv_error(CRK_UNSUPPORTED, "%s: dtype is %s; there are kernels for f32, f16 and bf16", where,
+      return crk_priv_error(CRK_UNSUPPORTED, "%s: %s is %s; there are kernels for f32, f16 and bf16", where, name,
                             crk_dtype_name(dtype));
   }
 }
@@ -288,11 +292,12 @@ size_t crk_columns_bytes(size_t columns, size_t k) {
   return crk_priv_product_fits(columns, blocks, SIZE_MAX / CRK_Q8_1_BYTES) ? columns * blocks * CRK_Q8_1_BYTES : 0;
 }
 
-crk_status_t crk_priv_check_columns(const char *where, const char *name, size_t columns, size_t k, crk_view_t blocks,
-                                    size_t *bytes) {
-  CRK_REFUSE_IF(k % CRK_Q8_1_BLOCK != 0, "%s: k is %zu, not a multiple of the %d elements of a block", where, k,
-                CRK_Q8_1_BLOCK);
-  CRK_TRY(crk_priv_checked_product(where, "bytes of blocks", columns * (k / CRK_Q8_1_BLOCK), CRK_Q8_1_BYTES, bytes));
+crk_status_t crk_priv_check_columns(const char *where, const char *name, size_t columns, const char *length_name,
+                                    size_t length, crk_view_t blocks, size_t *bytes) {
+  CRK_REFUSE_IF(length % CRK_Q8_1_BLOCK != 0, "%s: %s is %zu, not a multiple of the %d elements of a block", where,
+                length_name, length, CRK_Q8_1_BLOCK);
+  CRK_TRY(
+      crk_priv_checked_product(where, "bytes of blocks", columns * (length / CRK_Q8_1_BLOCK), CRK_Q8_1_BYTES, bytes));
   return crk_priv_check_elements(where, name, crk_const(blocks), *bytes / 4, 4);
 }
 
@@ -307,7 +312,7 @@ crk_status_t crk_quantize_columns(crk_device_t self, crk_dtype_t dtype, size_t c
   if (numel == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_columns(where, "dst", columns, k, dst, &bytes));
+  CRK_TRY(crk_priv_check_columns(where, "dst", columns, "k", k, dst, &bytes));
   CRK_TRY(check_source(where, "x", x, numel, (uint32_t)crk_dtype_size(dtype), dst, bytes));
   return crk_priv_quantize_q8_1(self, dtype, columns, k, k, CRK_SUM_OF_CODES, x.ptr, dst.ptr);
 }

@@ -37,10 +37,13 @@ crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_con
 /* 0, 1 or 2 for F32, F16 or BF16. Fails with CRK_UNSUPPORTED for another dtype. */
 crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uint32_t *index);
 
-/* *bytes = the bytes of crk_quantize_columns' blocks. Fails where k is not whole blocks, or the view `name` is too
- * small or not aligned. */
-crk_status_t crk_priv_check_columns(const char *where, const char *name, size_t columns, size_t k, crk_view_t blocks,
-                                    size_t *bytes);
+/* The same for an argument that is not named dtype. */
+crk_status_t crk_priv_activation_named(const char *where, const char *name, crk_dtype_t dtype, uint32_t *index);
+
+/* *bytes = the bytes of crk_quantize_columns' blocks for columns of `length` elements. Fails where the length, an
+ * argument named length_name, is not whole blocks, or where the view `name` is too small or not aligned. */
+crk_status_t crk_priv_check_columns(const char *where, const char *name, size_t columns, const char *length_name,
+                                    size_t length, crk_view_t blocks, size_t *bytes);
 
 /* Launches crk_quantize_q8_1 for checked arguments. Rows are padded to `padded` elements, a multiple of 32 and at least
  * k. `sums` is CRK_SUM_OF_VALUES, or CRK_SUM_OF_CODES for the launchers' own products (call/quantized_call.h). */

@@ -313,7 +313,7 @@ crk_status_t crk_norm_rope_qkv(crk_device_t self, crk_dtype_t src_dtype, crk_dty
   static const char where[] = "crk_norm_rope_qkv";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   uint32_t from, to;
-  CRK_TRY(crk_priv_activation_index(where, src_dtype, &from));
+  CRK_TRY(crk_priv_activation_named(where, "src_dtype", src_dtype, &from));
   CRK_TRY(crk_priv_activation_index(where, dtype, &to));
   if (src_dtype != CRK_DTYPE_F32 && dtype != src_dtype) {
     return crk_priv_error(CRK_UNSUPPORTED, "%s: no kernel from %s to %s", where, crk_dtype_name(src_dtype),

@@ -117,9 +117,11 @@ static void count_live(crk_device_t device, const crk_block_t *block) {
 }
 
 /* Allocates a segment from the driver and returns its free block of at least `bytes`. If the driver is out of memory,
- * returns a cached block instead, where emptying the cache made one available. The caller does not hold the heap's
- * lock; on success, this function returns with the lock held. */
-static crk_status_t segment_create(crk_device_t self, const char *where, size_t bytes, crk_block_t **block) {
+ * returns a cached block instead, where emptying the cache made one available. What `reserver` has reserved, unless it is
+ * NULL, is emptied too. The caller does not hold the heap's lock; on success, this function returns with the lock
+ * held. */
+static crk_status_t segment_create(crk_device_t self, const char *where, size_t bytes, crk_device_t reserver,
+                                   crk_block_t **block) {
   crk_heap_t *heap = self->context->heap;
   crk_segment_t *segment = calloc(1, sizeof *segment);
   crk_block_t *whole = calloc(1, sizeof *whole);
@@ -141,7 +143,7 @@ static crk_status_t segment_create(crk_device_t self, const char *where, size_t 
     status = self->driver->alloc(self->driver_device, bytes, &ptr);
   }
   if (status == CRK_OUT_OF_MEMORY) {
-    crk_priv_heap_trim(heap, 0, self);
+    crk_priv_heap_trim(heap, 0, reserver);
     crk_priv_mutex_lock(&heap->lock);
     *block = find_cached(heap, self, bytes); /* other streams no longer use their free blocks */
     if (*block == NULL && crk_priv_heap_is_cut(heap)) {
@@ -213,7 +215,7 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
           "call crk_memory_reserve(%zu) before crk_graph_begin",
           bytes, bytes);
     }
-    CRK_TRY(segment_create(self, "crk_alloc", size, &block));
+    CRK_TRY(segment_create(self, "crk_alloc", size, self, &block));
   }
   const bool is_given = give_out(heap, self, block, size, capture);
   if (is_given) {
@@ -281,7 +283,7 @@ crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes) {
   crk_block_t *block = find_cached(heap, self, size);
   if (block == NULL) {
     crk_priv_mutex_unlock(&heap->lock);
-    CRK_TRY(segment_create(self, "crk_memory_reserve", size, &block));
+    CRK_TRY(segment_create(self, "crk_memory_reserve", size, NULL, &block));
   }
   crk_priv_block_cut(heap, block, size);
   crk_priv_block_take(heap, block);

@@ -1191,7 +1191,7 @@ fn refused(target: &Target) -> Outcome {
         succeeded(gated(silu, 32, 32, x, y, t, d, b))?;
         try_one(where_, "op 9", invalid, gated(sys::crk_gate_op(9), 32, 32, x, y, t, d, b))?;
         try_one(where_, "k is 48", invalid, gated(silu, 48, 32, x, y, t, d, b))?;
-        try_one(where_, "k is 31", invalid, gated(silu, 32, 31, x, y, t, d, b))?;
+        try_one(where_, "rows is 31", invalid, gated(silu, 32, 31, x, y, t, d, b))?;
         try_one(where_, "gate", small, gated(silu, 32, 32, part(x, 0, 575), y, t, d, b))?;
         try_one(where_, "up", small, gated(silu, 32, 32, x, part(y, 0, 575), t, d, b))?;
         try_one(where_, "x", small, gated(silu, 32, 32, x, y, part(s, 0, 35), d, b))?;
@@ -1219,7 +1219,7 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "f64", S::Unsupported, norm(f64_, 32, x, y, part(x, 768, 256), s, d, q))?;
         try_one(where_, "sum.ptr", invalid, norm(f32_, 32, x, y, a, NONE, d, q))?;
         try_one(where_, "residual.ptr", invalid, norm(f32_, 32, x, NONE, a, s, d, q))?;
-        try_one(where_, "k is 20", invalid, norm(f32_, 20, x, y, a, s, d, q))?;
+        try_one(where_, "cols is 20", invalid, norm(f32_, 20, x, y, a, s, d, q))?;
         try_one(where_, "x", small, norm(f32_, 32, part(x, 0, 255), y, a, s, d, q))?;
         try_one(where_, "residual", small, norm(f32_, 32, x, part(y, 0, 255), a, s, d, q))?;
         try_one(where_, "alpha", small, norm(f32_, 32, x, y, part(a, 0, 127), s, d, q))?;
