@@ -486,8 +486,7 @@ struct split_cores {
           pack<float, at_once> values;
           CRK_UNROLL
           for (int j = 0; j < at_once; j++) {
-            /* Opaque, so that clang stores no accumulation registers of CDNA: the emulator lacks such stores. */
-            values.v[j] = bit_cast<float>(opaque(bit_cast<uint32_t>(sums[s][first + j].at(k, c))));
+            values.v[j] = sums[s][first + j].at(k, c);
           }
           f(s * span + core::template value_number<E>(k) + first, values);
         }

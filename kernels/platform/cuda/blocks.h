@@ -8,11 +8,27 @@ template <int V>
 CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
   store_pack<float, V>(dst, values);
 }
-/* Loads from the L2 cache: the L1 cache of this unit may be older than another block's stores. */
+/* Loads from the L2 cache: the L1 cache of this unit may be older than another block's stores. The loads stay where they
+ * stand, before what is computed from the first of them. */
 template <int V>
 CRK_FN pack<float, V> load_passed(const float *src) {
-  using words = words_of<V * sizeof(float)>;
-  return bit_cast<pack<float, V>>(__ldcg(reinterpret_cast<const words *>(src)));
+  const uint64_t from = __cvta_generic_to_global(src);
+  pack<float, V> values;
+  if constexpr (V == 1) {
+    asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(values.v[0]) : "l"(from) : "memory");
+  } else if constexpr (V == 2) {
+    asm volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(values.v[0]), "=f"(values.v[1])
+                 : "l"(from)
+                 : "memory");
+  } else {
+    static_assert(V == 4, "1, 2 or 4 numbers");
+    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(values.v[0]), "=f"(values.v[1]), "=f"(values.v[2]), "=f"(values.v[3])
+                 : "l"(from)
+                 : "memory");
+  }
+  return values;
 }
 
 /* The first thread's atomic operation releases and acquires; the barriers carry its order to the block's threads. */
