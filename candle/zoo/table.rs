@@ -163,13 +163,16 @@ impl Table {
 const HEAD: &str = "\
 # Models
 
-Every architecture of candle-transformers 0.11.1 in these tables runs on this backend, small and with random weights, in
-every run of `candle/test`. The tables have its greatest difference from Candle's CPU device in f32 with the same
-weights, as a share of the greatest magnitude of the same output. The differences are of this backend's CPU device, at
-both wave widths. In parentheses is the difference of Candle's CPU device in that dtype. A reason in place of a number
-is Candle's own, or a check of dtypes that its CUDA backend makes too (`rope`): Candle's CPU device refuses the
-architecture in this dtype as well. `not finite` means that Candle's CPU device gives infinities or NaN too, or in f16
-if it lacks ops of bf16.
+Find a model by the module of candle-transformers 0.11.1 that has it. All models in these tables ran on this backend's
+CPU device, at both wave widths, small and with random weights. They do so in every run of `candle/test`. [A
+chat](../candle/README.md#a-chat) says how to run a model of yours.
+
+| a cell has | meaning |
+|---|---|
+| a number | the model runs in this dtype. The number is its largest difference from Candle's CPU device in f32 with the same weights, as a share of the largest output |
+| a number in parentheses | the same difference of Candle's CPU device in this dtype |
+| a sentence | the error that the model gives in this dtype. Candle's CPU device refuses it too. `rope` is a check that Candle's CUDA backend makes |
+| `not finite` | some results are infinite or NaN, on Candle's CPU device too. Where that device lacks ops of bf16, its results in f16 count |
 
 The trials of an architecture \"with flash attention\" call candle-flash-attn on this backend, and compute without it on
 Candle's CPU device. llama, qwen3, qwen3_moe, quantized_llama, quantized_qwen3 and z_image call `candle_nn::ops::sdpa`.
