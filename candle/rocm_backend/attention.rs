@@ -35,15 +35,21 @@ impl<'a> AttentionOperands<'a> {
         })
     }
 
-    /// The call, without anything that is optional.
+    /// The call, without anything that is optional. Its fields are the program's to use, as [`RocmStorage::buffer`] is.
     pub fn call(&self, scale: f32) -> Attention<'_> {
+        self.storages.iter().chain([&&self.dst]).for_each(|storage| storage.kept.lend());
+        self.own_call(scale)
+    }
+
+    fn own_call(&self, scale: f32) -> Attention<'_> {
         let ([q, k, v], [q_l, k_l, v_l, dst_l]) = (self.storages, &self.layouts);
-        let (q, k, v) = ((q_l, q.buffer()), (k_l, k.buffer()), (v_l, v.buffer()));
-        Attention::new(self.dtype, q, k, v, (dst_l, self.dst.buffer()), scale)
+        let (q, k, v) = ((q_l, q.memory()), (k_l, k.memory()), (v_l, v.memory()));
+        Attention::new(self.dtype, q, k, v, (dst_l, self.dst.memory()), scale)
     }
 
     /// The result, once the call is made.
-    pub fn into_result(self) -> RocmStorage {
+    pub fn into_result(mut self) -> RocmStorage {
+        self.dst.written();
         self.dst
     }
 }
@@ -189,7 +195,7 @@ impl RocmStorage {
             (Some(mask), Some(side)) => Some((dtype_of(mask.dtype(), op)?, side.strided()?)),
             _ => None,
         };
-        let call = Attention { softcap, causal, mask, ..operands.call(scale) };
+        let call = Attention { softcap, causal, mask, ..operands.own_call(scale) };
         self.device().handle().attention(&call).w()?;
 
         let shape = Shape::from(dims(dv));

@@ -217,7 +217,7 @@ impl RocmDevice {
         draw: impl FnOnce(kernels::DType, &Buffer, usize, &Buffer) -> kernels::Result<()>,
     ) -> Result<RocmStorage> {
         let dst = self.empty(shape, dtype)?;
-        draw(dtype_of(dtype, op)?, dst.buffer(), shape.elem_count(), &self.random.state).w()?;
+        draw(dtype_of(dtype, op)?, dst.memory(), shape.elem_count(), &self.random.state).w()?;
         Ok(dst)
     }
 }
@@ -241,7 +241,7 @@ impl BackendDevice for RocmDevice {
 
     fn zeros_impl(&self, shape: &Shape, dtype: DType) -> Result<RocmStorage> {
         let storage = self.empty(shape, dtype)?;
-        storage.buffer().fill_bytes(0).w()?;
+        storage.memory().fill_bytes(0).w()?;
         Ok(storage)
     }
 

@@ -559,23 +559,32 @@ impl Input {
     }
 }
 
-/// Whether [`attention`] computes the tensors.
+/// Whether [`attention`] has a kernel for the queries. Keys and values may still need the ops.
 pub fn has_attention(q: &Tensor) -> bool {
     q.device().is_rocm()
         && matches!(q.dtype(), DType::F16 | DType::BF16 | DType::F32)
-        && q.dims().last().is_some_and(|d| *d <= 512)
+        && q.dims().last().is_some_and(|d| *d <= WIDEST_HEAD)
         && !q.track_op()
 }
 
-/// `softmax(scale * q * k^T) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys, by
-/// [`crate::ops::sdpa`]. With `causal`, the last query sees all keys. The result of a ROCm device has the heads of a
-/// token side by side in memory.
+/// `softmax(scale * q * k^T) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys. With `causal`, the
+/// last query sees all keys. The result of a ROCm device has the heads of a token side by side in memory.
 pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
-    if has_attention(q) {
+    if attends(q, k, v, None) {
         return attention_by_tokens([q, k, v], None, causal, scale, None)?.transpose(1, 2);
     }
-    crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0)
+    if q.device().is_metal() && ![q, k, v].iter().any(|t| t.track_op()) {
+        return crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0);
+    }
+    let seen = if causal { Some(seen_keys(q.dim(D::Minus2)?, k.dim(D::Minus2)?, q.device())?) } else { None };
+    attention_by_ops(q, [k, v], seen.as_ref(), scale, None)
+}
+
+/// The keys that the queries see, as 1 in a mask (queries, keys) of u8. The last query sees all keys.
+fn seen_keys(queries: usize, keys: usize, device: &Device) -> Result<Tensor> {
+    let numbers = |from: usize, count: usize| Tensor::arange(from as u32, (from + count) as u32, device);
+    numbers(queries, keys)?.unsqueeze(0)?.broadcast_le(&numbers(keys, queries)?.unsqueeze(1)?)
 }
 
 /// Attention on a ROCm device, as (batch, tokens, heads, dv).
@@ -594,14 +603,18 @@ fn attention_by_tokens(
     Ok(Tensor::from_storage(Storage::Rocm(dst), shape, BackpropOp::none(), false))
 }
 
+/// The widest head that the kernels take.
+const WIDEST_HEAD: usize = 512;
+
 /// Whether attention on a ROCm device takes the tensors.
 #[cfg(feature = "_rocm")]
 fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
+    let is_narrow = v.dims().last().is_some_and(|d| *d <= WIDEST_HEAD);
     let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
     let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
     let takes_mask =
         |mask: &Tensor| near(mask) && (mask.dtype() == q.dtype() || matches!(mask.dtype(), DType::F32 | DType::U8));
-    has_attention(q) && fits(k) && fits(v) && mask.is_none_or(takes_mask)
+    has_attention(q) && fits(k) && fits(v) && is_narrow && mask.is_none_or(takes_mask)
 }
 
 /// `softmax(scale * q * k^T + mask) * v` of (batch, tokens, heads * d): the heads of a token lie side by side, in the
@@ -664,6 +677,16 @@ pub fn capped_attention(
     if attends(q, k, v, mask) {
         return attention_by_tokens([q, k, v], mask, false, scale, cap)?.transpose(1, 2);
     }
+    attention_by_ops(q, [k, v], mask, scale, cap)
+}
+
+fn attention_by_ops(
+    q: &Tensor,
+    [k, v]: [&Tensor; 2],
+    mask: Option<&Tensor>,
+    scale: f64,
+    cap: Option<f64>,
+) -> Result<Tensor> {
     let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
     let all = |x: &Tensor| if count == 1 { x.contiguous() } else { repeated(x, count)?.contiguous() };
     let scores = (q.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;
@@ -721,6 +744,10 @@ const FIRST_LIKELIEST: usize = 1024;
 /// reach `p`, as Candle's top-k and top-p sampling choose them. The device sorts; no other token is downloaded. None
 /// where Candle must do it: on other devices, for logits that are no vector of f32, where neither `k` nor `p` leaves a
 /// token out.
+///
+/// A draw by top-p alone gives Candle's own token for a seed. With top-k, Candle draws from the tokens in the order in
+/// which a partial sort leaves them, and here they are in ascending order. The distribution is the same, but a seed
+/// gives other tokens.
 pub fn likeliest(logits: &Tensor, temperature: f64, k: Option<usize>, p: Option<f32>) -> Result<Option<Likeliest>> {
     let is_taken = logits.device().is_rocm() && logits.rank() == 1 && logits.dtype() == DType::F32;
     let (k, p) = (k.filter(|k| *k < logits.elem_count()), p.filter(|p| *p < 1.0));

@@ -79,9 +79,9 @@ fn put(src: &Tensor, dim: usize, dst: &RocmStorage, (stride, first): (usize, usi
             (&packed, Lines { count, length, stride: length, first: 0 })
         }
     };
-    let from = (src.buffer(), lines.stride, lines.first);
+    let from = (src.memory(), lines.stride, lines.first);
     let dtype = super::dtype_of(src.dtype(), "grow")?;
-    dst.device().handle().copy2d(dtype, (lines.count, lines.length), from, (dst.buffer(), stride, first)).w()
+    dst.device().handle().copy2d(dtype, (lines.count, lines.length), from, (dst.memory(), stride, first)).w()
 }
 
 /// Whether `rows` can follow `cache` along `dim`.
@@ -195,11 +195,14 @@ fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Option<(&Te
             && cache.elem_count() > 0
             && others(cache) == others(new)
     };
+    // The launch counts the pairs of all heads in 31 bits.
+    let pairs = || [q, k, v].iter().fold(0, |sum, t| elements(t.dims()).saturating_add(sum)) / 2;
     q.device().is_rocm()
         && matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
         && q.rank() == 4
         && all.iter().all(|t| t.device().same_device(q.device()) && !t.track_op() && t.elem_count() > 0)
         && [q, k, v].iter().all(|t| rows(t))
+        && pairs() <= i32::MAX as usize
         && [cos, sin].iter().all(|t| t.is_contiguous() && t.dtype() == dtype)
         && cache.is_none_or(|(keys, values)| goes_on(keys, k) && goes_on(values, v))
 }
@@ -209,7 +212,8 @@ fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Option<(&Te
 /// dims may have any strides. [`grow`] along the tokens and `rope` (or `rope_i`, if `interleaved`) give the same
 /// results.
 ///
-/// None where the tensors are not on one ROCm device, do not go together, or are tracked for gradients.
+/// None where the tensors are not on one ROCm device, do not go together, are tracked for gradients, or have more than
+/// 2^31 - 1 pairs.
 pub fn rope_grow(
     qkv: [&Tensor; 3],
     angles: [&Tensor; 2],
@@ -318,11 +322,11 @@ fn rotate_into(
         let (q_src, k_src, v_src, cos_l, sin_l) = (given(0)?, given(1)?, given(2)?, given(3)?, given(4)?);
         let (q_dst, k_dst, v_dst) = (layout_of(&q_l)?, new(5)?, new(6)?);
         let rows = [
-            ((&q_src, of(0)?.buffer()).into(), (&q_dst, rotated.buffer()).into()),
-            ((&k_src, of(1)?.buffer()).into(), (&k_dst, of(5)?.buffer()).into()),
-            ((&v_src, of(2)?.buffer()).into(), (&v_dst, of(6)?.buffer()).into()),
+            ((&q_src, of(0)?.memory()).into(), (&q_dst, rotated.memory()).into()),
+            ((&k_src, of(1)?.memory()).into(), (&k_dst, of(5)?.memory()).into()),
+            ((&v_src, of(2)?.memory()).into(), (&v_dst, of(6)?.memory()).into()),
         ];
-        let (cos, sin) = ((&cos_l, of(3)?.buffer()).into(), (&sin_l, of(4)?.buffer()).into());
+        let (cos, sin) = ((&cos_l, of(3)?.memory()).into(), (&sin_l, of(4)?.memory()).into());
         launch(device.handle(), rows, cos, sin)?;
     }
     let rotated = Tensor::from_storage(Storage::Rocm(rotated), q.shape(), BackpropOp::none(), false);

@@ -87,8 +87,8 @@ impl<'a, const N: usize> OfAnyRank<'a, N> {
     /// The tensors.
     pub fn sources(&self) -> [Source<'_>; N] {
         std::array::from_fn(|i| match &self.memory[i] {
-            Memory::Given(storage) => (&self.layouts[i], storage.buffer()),
-            Memory::Copied(storage) => (&self.layouts[i], storage.buffer()),
+            Memory::Given(storage) => (&self.layouts[i], storage.memory()),
+            Memory::Copied(storage) => (&self.layouts[i], storage.memory()),
         })
     }
 

@@ -39,10 +39,14 @@ impl RocmDevice {
         let buffer = self.handle().alloc(bytes).w()?;
         buffer.write::<u8>(&[]).w()?; // refuses a capture, which would record parts that change
         let mut staging = self.staging().lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match &mut *staging {
-            Some(staging) => staging.fill(&buffer, reader)?,
-            None => staging.insert(Staging::new(self.handle())?).fill(&buffer, reader)?,
+        let filled = match &mut *staging {
+            Some(staging) => staging.fill(&buffer, reader),
+            None => staging.insert(Staging::new(self.handle())?).fill(&buffer, reader),
+        };
+        if filled.is_err() {
+            // An event that was not recorded says nothing about its part. The drop waits until the device has sent it.
+            *staging = None;
         }
-        Ok(buffer)
+        filled.map(|()| buffer)
     }
 }

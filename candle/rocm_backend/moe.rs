@@ -2,7 +2,7 @@
 use candle::backend::BackendStorage;
 use candle::op::BackpropOp;
 use candle::quantized::{QTensor, rocm::QRocmStorage};
-use candle::rocm_backend::kernels::{GateOp, Routes, View};
+use candle::rocm_backend::kernels::{Buffer, GateOp, Routes, View};
 use candle::rocm_backend::{RocmStorage, WrapErr, dtype_of};
 use candle::{DType, Layout, Result, Storage, Tensor, bail};
 
@@ -52,11 +52,16 @@ impl Tokens<'_> {
     }
 }
 
-/// A storage for `rows` times `columns` elements, contents undefined. `x` is on the same device.
-fn empty(x: &RocmStorage, rows: usize, columns: usize, dtype: DType) -> Result<RocmStorage> {
+/// Memory for `rows` times `columns` elements, contents undefined. `x` is on the same device.
+fn empty(x: &RocmStorage, rows: usize, columns: usize, dtype: DType) -> Result<Buffer> {
     // Saturates: no device has that much memory, so the allocation fails.
     let bytes = rows.saturating_mul(columns).saturating_mul(dtype.size_in_bytes());
-    Ok(RocmStorage::new(x.device().handle().alloc(bytes).w()?, dtype, x.device().clone()))
+    x.device().handle().alloc(bytes).w()
+}
+
+/// The tensor with this memory, on the device of `x`.
+fn filled(x: &RocmStorage, memory: Buffer, rows: usize, columns: usize, dtype: DType) -> Tensor {
+    tensor(RocmStorage::new(memory, dtype, x.device().clone()), rows, columns)
 }
 
 fn tensor(storage: RocmStorage, rows: usize, columns: usize) -> Tensor {
@@ -92,9 +97,9 @@ pub fn moe_gemm(
     let (input, weights) = (x.contiguous(x_l, op, "x")?, w.contiguous(w_l, op, "weights")?);
     let dst = empty(x, count, n, x.dtype())?;
     tokens.with(inputs, |routes| {
-        x.device().handle().moe_gemm(dtype, (experts, n, k), routes, weights, input, dst.buffer(), None).w()
+        x.device().handle().moe_gemm(dtype, (experts, n, k), routes, weights, input, &dst, None).w()
     })?;
-    Ok(tensor(dst, count, n))
+    Ok(filled(x, dst, count, n, x.dtype()))
 }
 
 /// Multiplies each token's row of `input` (tokens, k), f32, by the quantized weights (experts, n, k) of its expert. It
@@ -126,20 +131,21 @@ pub fn moe_gemm_gguf(
     let (x, x_l) = input.storage_and_layout();
     let x = RocmStorage::of(&x, op, "x")?;
     let x_dtype = dtype_of(x.dtype(), op)?;
-    let (quant, view) = (quantized.quant()?, x.contiguous(x_l, op, "x")?);
-    let (handle, shape) = (x.device().handle(), (experts, n, k));
+    let (quant, handle, shape) = (quantized.quant()?, x.device().handle(), (experts, n, k));
     let dst = empty(x, count, n, DType::F32)?;
     tokens.with(inputs, |routes| {
-        let (weights, dst) = (quantized.buffer(), dst.buffer());
+        let weights = quantized.buffer();
+        // Only inputs whose columns are not kept are borrowed.
+        let view = || x.contiguous(x_l, op, "x");
         if is_prefill {
-            handle.moe_gguf_prefill(quant, x_dtype, shape, routes, weights, view, dst).w()
+            handle.moe_gguf_prefill(quant, x_dtype, shape, routes, weights, view()?, &dst).w()
         } else if let Some(columns) = x.columns_of(x_l)? {
-            handle.moe_gguf_columns(quant, shape, routes, weights, &columns, dst).w()
+            handle.moe_gguf_columns(quant, shape, routes, weights, &columns, &dst).w()
         } else {
-            handle.moe_gguf(quant, x_dtype, shape, routes, weights, view, dst).w()
+            handle.moe_gguf(quant, x_dtype, shape, routes, weights, view()?, &dst).w()
         }
     })?;
-    Ok(tensor(dst, count, n))
+    Ok(filled(x, dst, count, n, DType::F32))
 }
 
 /// The sum of the results of [`moe_gemm_gguf`] for a single token. None where `crk_moe_gguf_sum` does not take the
@@ -171,9 +177,9 @@ pub(crate) fn sum_gguf(
     let dst = empty(x, 1, n, DType::F32)?;
     tokens.with(inputs, |routes| {
         let (shape, handle) = ((experts, n, k), x.device().handle());
-        handle.moe_gguf_sum(quantized.quant()?, shape, routes, quantized.buffer(), &columns, dst.buffer()).w()
+        handle.moe_gguf_sum(quantized.quant()?, shape, routes, quantized.buffer(), &columns, &dst).w()
     })?;
-    Ok(Some(tensor(dst, 1, n)))
+    Ok(Some(filled(x, dst, 1, n, DType::F32)))
 }
 
 /// `op(gate) * up` of the experts' products with `input` (tokens, k), f32. The results have the columns of the next

@@ -57,7 +57,7 @@ impl RocmStorage {
     /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim. Both tensors are contiguous.
     pub fn rms_norm(&self, layout: &Layout, alpha: &Self, alpha_l: &Layout, eps: f32) -> Result<(Self, Shape)> {
         alpha.expect_dtype(self.dtype(), "rms_norm", "alpha")?;
-        let alpha = Some(alpha.contiguous(alpha_l, "rms_norm", "alpha")?);
+        let alpha = Some(alpha.range(alpha_l, "rms_norm", "alpha")?);
         self.map_rows(layout, "rms_norm", self.dtype(), |device, dtype, (l, src), dst| {
             device.rms_norm(dtype, l, src, alpha, dst, eps)
         })
@@ -77,24 +77,24 @@ impl RocmStorage {
         let dtype = dtype_of(self.dtype(), op)?;
         let count = elements(layout.dims());
         let cols = layout.dims().last().copied().unwrap_or(1);
-        let (x, alpha_view) = (self.contiguous(layout, op, "x")?, alpha.contiguous(alpha_l, op, "alpha")?);
+        let (x, alpha_view) = (self.range(layout, op, "x")?, alpha.range(alpha_l, op, "alpha")?);
         alpha.expect_dtype(self.dtype(), op, "alpha")?;
         let (device, rows) = (self.device(), count.checked_div(cols).unwrap_or(0));
         let sum = match residual {
             None => None,
             Some((residual, residual_l)) => {
                 residual.expect_dtype(self.dtype(), op, "residual")?;
-                let view = residual.contiguous(residual_l, op, "residual")?;
+                let view = residual.range(residual_l, op, "residual")?;
                 Some((view, device.empty_of(count, self.dtype())?))
             }
         };
         let normed = device.empty_of(count, self.dtype())?;
         let columns = columns_beside(device, for_products, self.dtype(), (rows, cols))?;
-        let operands = sum.as_ref().map(|(view, sum)| (*view, sum.buffer()));
+        let operands = sum.as_ref().map(|(view, sum)| (*view, sum.memory()));
         let blocks = columns.as_ref().map(|columns| &*columns.blocks);
         device
             .handle()
-            .add_rms_norm(dtype, (rows, cols), x, operands, Some(alpha_view), normed.buffer(), blocks, eps)
+            .add_rms_norm(dtype, (rows, cols), x, operands, Some(alpha_view), normed.memory(), blocks, eps)
             .w()?;
         Ok((sum.map(|(_, sum)| sum), normed.with_columns(columns)))
     }
@@ -116,10 +116,10 @@ impl RocmStorage {
         let wanted = for_products && layout.is_contiguous() && up_l.is_contiguous();
         if let Some(columns) = columns_beside(self.device(), wanted, self.dtype(), (rows, cols))? {
             let dtype = dtype_of(self.dtype(), op)?;
-            let (gate, up) = (self.contiguous(layout, op, "gate")?, up.contiguous(up_l, op, "up")?);
+            let (gate, up) = (self.range(layout, op, "gate")?, up.range(up_l, op, "up")?);
             let dst = self.device().empty_of(elements(layout.dims()), self.dtype())?;
             let handle = self.device().handle();
-            handle.gate_columns(activation, dtype, (rows, cols), gate, up, dst.buffer(), &columns.blocks).w()?;
+            handle.gate_columns(activation, dtype, (rows, cols), gate, up, dst.memory(), &columns.blocks).w()?;
             return Ok(dst.with_columns(Some(columns)));
         }
         let gives = (elements(layout.dims()), self.dtype());
@@ -137,13 +137,16 @@ impl RocmStorage {
         biases: &[Option<kernels::View<'_>>],
     ) -> Result<Vec<Self>> {
         let op = "row_products";
-        let (x, k) = (self.contiguous(layout, op, "x")?, elements(layout.dims()));
+        if weights.len() != biases.len() {
+            crate::bail!("{op}: {} weights, and {} biases", weights.len(), biases.len())
+        }
+        let (x, k) = (self.range(layout, op, "x")?, elements(layout.dims()));
         let layouts = weights.iter().map(|(_, layout)| layout_of(layout)).collect::<Result<Vec<_>>>()?;
         let results = weights
             .iter()
             .map(|(weights, layout)| {
                 weights.expect_dtype(self.dtype(), op, "weights")?;
-                self.device().empty_of(layout.dims()[0], self.dtype())
+                self.device().empty_of(layout.shape().dims2()?.0, self.dtype())
             })
             .collect::<Result<Vec<_>>>()?;
         let products: Vec<_> = weights
@@ -152,7 +155,7 @@ impl RocmStorage {
             .zip(&results)
             .zip(biases)
             .map(|((((weights, _), layout), dst), bias)| {
-                ((layout, weights.buffer()).into(), dst.buffer().into(), *bias)
+                ((layout, weights.memory()).into(), dst.memory().into(), *bias)
             })
             .collect();
         self.device().handle().matmul_grouped(dtype_of(self.dtype(), op)?, k, x, &products).w()?;
@@ -170,12 +173,12 @@ impl RocmStorage {
         let op = "row_gate";
         gate.expect_dtype(self.dtype(), op, "gate")?;
         up.expect_dtype(self.dtype(), op, "up")?;
-        let (x, k) = (self.contiguous(layout, op, "x")?, elements(layout.dims()));
-        let dst = self.device().empty_of(gate_l.dims()[0], self.dtype())?;
+        let (x, k) = (self.range(layout, op, "x")?, elements(layout.dims()));
+        let dst = self.device().empty_of(gate_l.shape().dims2()?.0, self.dtype())?;
         let (gate_layout, up_layout) = (layout_of(gate_l)?, layout_of(up_l)?);
-        let (gate, up) = ((&gate_layout, gate.buffer()).into(), (&up_layout, up.buffer()).into());
+        let (gate, up) = ((&gate_layout, gate.memory()).into(), (&up_layout, up.memory()).into());
         let dtype = dtype_of(self.dtype(), op)?;
-        self.device().handle().matmul_gate(activation, dtype, k, x, gate, up, dst.buffer()).w()?;
+        self.device().handle().matmul_gate(activation, dtype, k, x, gate, up, dst.memory()).w()?;
         Ok(dst)
     }
 
@@ -188,7 +191,7 @@ impl RocmStorage {
         normalise: bool,
     ) -> Result<[Self; 3]> {
         self.expect_dtype(DType::F32, "route", "logits")?;
-        let logits = self.contiguous(layout, "route", "logits")?;
+        let logits = self.range(layout, "route", "logits")?;
         self.routes(elements(&[tokens, topk]), |device, results, lists| {
             device.moe_route((experts, tokens, topk), normalise, logits, results, lists)
         })
@@ -204,7 +207,7 @@ impl RocmStorage {
     ) -> Result<[Self; 3]> {
         let op = "route";
         weights.expect_dtype(self.dtype(), op, "weights")?;
-        let (x, matrix) = (self.contiguous(layout, op, "x")?, weights.contiguous(weights_l, op, "weights")?);
+        let (x, matrix) = (self.range(layout, op, "x")?, weights.range(weights_l, op, "weights")?);
         let (dtype, (experts, k)) = (dtype_of(self.dtype(), op)?, weights_l.shape().dims2()?);
         self.routes(topk, |device, results, lists| {
             device.moe_router(dtype, (experts, k, topk), normalise, matrix, x, results, lists)
@@ -220,7 +223,7 @@ impl RocmStorage {
         let empty = |dtype| self.device().empty_of(count, dtype);
         let (weights, ids) = (empty(DType::F32)?, empty(DType::U32)?);
         let (sorted, of) = (empty(DType::U32)?, empty(DType::U32)?);
-        let (results, lists) = ((weights.buffer(), ids.buffer()), (sorted.buffer(), of.buffer()));
+        let (results, lists) = ((weights.memory(), ids.memory()), (sorted.memory(), of.memory()));
         launch(self.device().handle(), results, Some(lists)).w()?;
         Ok([weights, of, sorted])
     }
@@ -237,8 +240,8 @@ impl RocmStorage {
     ) -> Result<(Self, Shape)> {
         alpha.expect_dtype(self.dtype(), "layer_norm", "alpha")?;
         beta.expect_dtype(self.dtype(), "layer_norm", "beta")?;
-        let alpha = Some(alpha.contiguous(alpha_l, "layer_norm", "alpha")?);
-        let beta = Some(beta.contiguous(beta_l, "layer_norm", "beta")?);
+        let alpha = Some(alpha.range(alpha_l, "layer_norm", "alpha")?);
+        let beta = Some(beta.range(beta_l, "layer_norm", "beta")?);
         self.map_rows(layout, "layer_norm", self.dtype(), |device, dtype, (l, src), dst| {
             device.layer_norm(dtype, l, src, alpha, beta, dst, eps)
         })
@@ -252,7 +255,7 @@ impl RocmStorage {
         argument: &'static str,
     ) -> Result<kernels::View<'a>> {
         storage.expect_dtype(self.dtype(), op, argument)?;
-        storage.contiguous(layout, op, argument)
+        storage.range(layout, op, argument)
     }
 
     /// `(x - mean) / sqrt(var + eps) * weight + bias` of (batch, channels, ..), with the mean and the variance of each
@@ -266,6 +269,9 @@ impl RocmStorage {
     ) -> Result<Self> {
         let op = "batch_norm";
         let ([mean, var], dims) = (statistics, layout.dims());
+        let [batch, channels, rest @ ..] = dims else {
+            crate::bail!("{op}: x has the dims {dims:?}, it must have two at least")
+        };
         let (mean, var) = (self.parameter(mean, op, "mean")?, self.parameter(var, op, "var")?);
         let (weight, bias) = match affine {
             Some([weight, bias]) => {
@@ -274,10 +280,10 @@ impl RocmStorage {
             None => (None, None),
         };
         // The dims after the channels are joined, so that any rank is allowed.
-        let images = Layout::contiguous_with_offset((dims[0], dims[1], elements(&dims[2..])), layout.start_offset());
+        let images = Layout::contiguous_with_offset((*batch, *channels, elements(rest)), layout.start_offset());
         let (dtype, images) = (dtype_of(self.dtype(), op)?, layout_of(&images)?);
         self.produce(elements(dims), self.dtype(), |device, dst| {
-            device.batch_norm(dtype, &images, self.buffer(), (mean, var), (weight, bias), dst, eps)
+            device.batch_norm(dtype, &images, self.memory(), (mean, var), (weight, bias), dst, eps)
         })
     }
 

@@ -127,7 +127,7 @@ impl QRocmStorage {
         let to = float(dtype).ok_or(RocmError::UnsupportedDtype { dtype, op: "dequantize" })?;
         if self.has_blocks() {
             let dst = self.device.empty_of(elem_count, dtype)?;
-            self.device.handle().dequantize(self.quant()?, to, elem_count, &self.buffer, dst.buffer()).w()?;
+            self.device.handle().dequantize(self.quant()?, to, elem_count, &self.buffer, dst.memory()).w()?;
             return Ok(dst);
         }
         let Some(floats) = self.floats() else {
@@ -139,7 +139,7 @@ impl QRocmStorage {
         let layout = kernels::Layout::contiguous(&[elem_count]).w()?;
         let from = float(floats).ok_or(RocmError::UnsupportedDtype { dtype: floats, op: "dequantize" })?;
         let dst = self.device.empty_of(elem_count, dtype)?;
-        self.device.handle().cast(from, to, &layout, &self.buffer, dst.buffer()).w()?;
+        self.device.handle().cast(from, to, &layout, &self.buffer, dst.memory()).w()?;
         Ok(dst)
     }
 
@@ -197,12 +197,12 @@ impl QRocmStorage {
     /// The rows of the table that `ids` (u32) selects, as f32.
     pub fn embedding(&self, rows: usize, hidden: usize, ids: &RocmStorage, ids_l: &Layout) -> Result<RocmStorage> {
         ids.expect_dtype(DType::U32, "get_rows", "ids")?;
-        let (count, places) = (elements(ids_l.dims()), ids.contiguous(ids_l, "get_rows", "ids")?);
+        let (count, places) = (elements(ids_l.dims()), ids.range(ids_l, "get_rows", "ids")?);
         let dst = self.device.empty_of(elements(&[count, hidden]), DType::F32)?;
         let (handle, table, ids) = (self.device.handle(), (rows, hidden, &self.buffer), (count, places));
         match self.floats().and_then(float) {
-            Some(dtype) => handle.get_rows_float(dtype, table, ids, dst.buffer()).w()?,
-            None => handle.get_rows(self.quant()?, table, ids, dst.buffer()).w()?,
+            Some(dtype) => handle.get_rows_float(dtype, table, ids, dst.memory()).w()?,
+            None => handle.get_rows(self.quant()?, table, ids, dst.memory()).w()?,
         }
         Ok(dst)
     }
@@ -221,20 +221,20 @@ impl QRocmStorage {
         let dst = match float(x.dtype()) {
             Some(dtype) if self.has_products() && !forced => {
                 let dst = self.device.empty_of(elements(&dims), x.dtype())?;
-                self.multiply(dtype, (n, k, columns), (x, layout), dst.buffer())?;
+                self.multiply(dtype, (n, k, columns), (x, layout), dst.memory())?;
                 dst
             }
             Some(dtype) if self.has_products() && columns == 1 => {
-                let view = x.contiguous(layout, "mul_mat", "x")?;
+                let view = x.range(layout, "mul_mat", "x")?;
                 let dst = self.device.empty_of(n, DType::F32)?;
                 let table = (n, k, &self.buffer);
-                self.device.handle().dequantize_mul_mat_vec(self.quant()?, dtype, table, view, dst.buffer()).w()?;
+                self.device.handle().dequantize_mul_mat_vec(self.quant()?, dtype, table, view, dst.memory()).w()?;
                 self.rounded(dst, n, x.dtype())?
             }
             Some(_) => {
                 let weights = self.dequantize_to(self_shape.elem_count(), x.dtype())?;
                 let weights_l = Layout::contiguous((n, k)).transpose(0, 1)?;
-                x.contiguous(layout, "mul_mat", "x")?;
+                x.range(layout, "mul_mat", "x")?;
                 let x_l = Layout::contiguous_with_offset((columns, k), layout.start_offset());
                 x.matmul(&weights, (1, columns, n, k), &x_l, &weights_l)?
             }
@@ -259,7 +259,7 @@ impl QRocmStorage {
                 handle.mul_mat_vec_q8_1(quant, dtype, (n, k), columns, &self.buffer, blocks, (dst, n)).w()
             }
             None => {
-                let view = x.contiguous(layout, "mul_mat", "x")?;
+                let view = x.range(layout, "mul_mat", "x")?;
                 handle.mul_mat(quant, dtype, (n, k), columns, &self.buffer, view, dst).w()
             }
         }
@@ -287,6 +287,9 @@ impl QRocmStorage {
         layout: &Layout,
         to: DType,
     ) -> Result<Option<Vec<RocmStorage>>> {
+        if weights.len() != biases.len() {
+            bail!("products: {} weights, and {} biases", weights.len(), biases.len())
+        }
         let Some(dtype) = float(to) else { return Ok(None) };
         let Some(Shared { part, kept, .. }) = Self::shared_columns(weights, x, layout)? else { return Ok(None) };
         let results = weights
@@ -303,7 +306,7 @@ impl QRocmStorage {
                 .zip(&results[first..])
                 .zip(&biases[first..])
                 .filter(|((weights, _), _)| same(weights))
-                .map(|(((other, shape), dst), bias)| (shape.dims()[0], &other.buffer, dst.buffer(), *bias))
+                .map(|(((other, shape), dst), bias)| (shape.dims()[0], &other.buffer, dst.memory(), *bias))
                 .collect();
             for group in of_format.chunks(kernels::sys::CRK_MOST_GROUPED as usize) {
                 let columns = (&*kept.blocks, part.k / 32);
@@ -335,7 +338,7 @@ impl QRocmStorage {
         let (weights, blocks) = ([&gate.0.buffer, &up.0.buffer], made.as_ref().map(|made| &*made.blocks));
         let (quant, shape, handle) = (gate.0.quant()?, (n, k), device.handle());
         handle
-            .mul_mat_vec_gate(op, quant, dtype, shape, part.count, weights, &kept.blocks, dst.buffer(), blocks)
+            .mul_mat_vec_gate(op, quant, dtype, shape, part.count, weights, &kept.blocks, dst.memory(), blocks)
             .w()?;
         Ok(Some(dst.with_columns(made)))
     }
@@ -372,7 +375,7 @@ impl QRocmStorage {
         let shape = (experts, n, k);
         device
             .handle()
-            .moe_gguf_gate(op, gate.0.quant()?, shape, routes, weights, &columns, dst.buffer(), blocks)
+            .moe_gguf_gate(op, gate.0.quant()?, shape, routes, weights, &columns, dst.memory(), blocks)
             .w()?;
         Ok(Some(dst.with_columns(made)))
     }
@@ -406,12 +409,12 @@ impl QRocmStorage {
         }
         ids.expect_dtype(DType::U32, "indexed_moe", "ids")?;
         let dtype = float(x.dtype()).ok_or(RocmError::UnsupportedDtype { dtype: x.dtype(), op: "indexed_moe" })?;
-        let (view, places) = (x.contiguous(x_l, "indexed_moe", "x")?, ids.contiguous(ids_l, "indexed_moe", "ids")?);
+        let (view, places) = (x.range(x_l, "indexed_moe", "x")?, ids.range(ids_l, "indexed_moe", "ids")?);
         let dst = self.device.empty_of(elements(&[batch, topk, n]), x.dtype())?;
         let (shape, tokens, weights) = ((experts, n, k), (batch, topk, inputs), &self.buffer);
         self.device
             .handle()
-            .indexed_moe(self.quant()?, dtype, shape, tokens, weights, view, places, dst.buffer())
+            .indexed_moe(self.quant()?, dtype, shape, tokens, weights, view, places, dst.memory())
             .w()?;
         Ok((dst, (batch, topk, n).into()))
     }

@@ -147,6 +147,14 @@ impl Comm {
         Ok(self.side.get_or_init(|| side))
     }
 
+    /// Waits on the host for a reduction of `tensor` beside the device's work, which nothing else waits for. If that
+    /// fails, the reduction may go on: the tensor's memory is never given back.
+    fn finish(&self, tensor: &Tensor) {
+        if self.wait().is_err() {
+            std::mem::forget(tensor.clone());
+        }
+    }
+
     /// The number of this rank.
     pub fn rank(&self) -> usize {
         self.comm.rank()
@@ -333,7 +341,7 @@ macro_rules! custom_op {
                 let packed = packed.transpose()?;
                 let own = Layout::contiguous($shape);
                 let ($storage, layout) = packed.as_ref().map_or((storage, layout), |packed| (packed, &own));
-                let $view = $storage.contiguous(layout, $name, "src")?;
+                let $view = $storage.range(layout, $name, "src")?;
                 $body
             }
         }
@@ -354,7 +362,7 @@ macro_rules! inplace_op {
 
             fn rocm_fwd(&$self, storage: &mut RocmStorage, layout: &Layout) -> Result<()> {
                 $self.comm.expect(storage, $name)?;
-                let $view = storage.contiguous(layout, $name, "dst")?;
+                let $view = storage.range(layout, $name, "dst")?;
                 let ($dtype, $count) = (dtype_of(storage.dtype(), $name)?, layout.shape().elem_count());
                 $body.w()
             }
@@ -402,13 +410,14 @@ impl Pending {
     }
 
     fn order(&mut self) -> Result<()> {
-        self.done.take().map_or(Ok(()), |done| self.comm.device.handle().wait(&done).w())
+        let Some(done) = self.done.take() else { return Ok(()) };
+        self.comm.device.handle().wait(&done).w().inspect_err(|_| self.comm.finish(&self.tensor))
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        // After a failure the device waits for nothing any more.
+        // A drop cannot report a failure.
         let _ = self.order();
     }
 }
@@ -442,10 +451,10 @@ impl AllReduce {
             .add_rms_norm(
                 dtype,
                 (count.checked_div(cols).unwrap_or(0), cols),
-                x_s.contiguous(x_l, op, "x")?,
-                residual.contiguous(residual_l, op, "residual")?,
-                weight.contiguous(weight_l, op, "weight")?,
-                (sum.buffer(), normed.buffer()),
+                x_s.range(x_l, op, "x")?,
+                residual.range(residual_l, op, "residual")?,
+                weight.range(weight_l, op, "weight")?,
+                (sum.memory(), normed.memory()),
                 eps as f32,
             )
             .w()?;
@@ -462,21 +471,22 @@ impl AllReduce {
         let mark = device.event().w()?;
         mark.record(device).w()?;
         side.wait(&mark).w()?;
-        // SAFETY: `side` waits for all work so far, and the device for `done`, before the tensor is used or freed.
+        // SAFETY: `side` waits for all work so far, and the device for `done`, before the tensor is used or freed. If
+        // either cannot be arranged, `finish` waits on the host.
         unsafe { self.comm.comm.run_beside(Some(side)) }.w()?;
         let reduced = tensor.inplace_op1(self);
         // SAFETY: as above.
-        unsafe { self.comm.comm.run_beside(None) }.w()?;
-        mark.record(side).w()?;
+        let left = unsafe { self.comm.comm.run_beside(None) }.w();
+        mark.record(side).w().inspect_err(|_| self.comm.finish(&tensor))?;
         let pending = Pending { tensor, comm: self.comm.clone(), done: Some(mark) };
-        reduced.map(|()| pending)
+        reduced.and(left).map(|()| pending)
     }
 }
 
 custom_op! { AllReduce "all_reduce" (self, storage, view, shape) {
     let (count, dst) = (shape.elem_count(), storage.device().empty(shape, storage.dtype())?);
     let dtype = dtype_of(storage.dtype(), "all_reduce")?;
-    self.comm.comm.all_reduce(dtype, self.op.into(), view, dst.buffer(), count).w()?;
+    self.comm.comm.all_reduce(dtype, self.op.into(), view, dst.memory(), count).w()?;
     Ok((dst, shape.clone()))
 } }
 
@@ -505,7 +515,7 @@ custom_op! { AllGather "all_gather" (self, storage, view, shape) {
     }
     let whole = Shape::from(dims);
     let (count, dst) = (shape.elem_count(), storage.device().empty(&whole, storage.dtype())?);
-    self.comm.comm.all_gather(dtype_of(storage.dtype(), "all_gather")?, view, dst.buffer(), count).w()?;
+    self.comm.comm.all_gather(dtype_of(storage.dtype(), "all_gather")?, view, dst.memory(), count).w()?;
     Ok((dst, whole))
 } }
 
@@ -537,7 +547,7 @@ custom_op! { ReduceScatter "reduce_scatter" (self, storage, view, shape) {
     let part = Shape::from(dims);
     let (count, dst) = (part.elem_count(), storage.device().empty(&part, storage.dtype())?);
     let dtype = dtype_of(storage.dtype(), "reduce_scatter")?;
-    self.comm.comm.reduce_scatter(dtype, self.op.into(), view, dst.buffer(), count).w()?;
+    self.comm.comm.reduce_scatter(dtype, self.op.into(), view, dst.memory(), count).w()?;
     Ok((dst, part))
 } }
 

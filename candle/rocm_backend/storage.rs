@@ -64,8 +64,15 @@ impl RocmStorage {
         Self { buffer, dtype, device, kept: Kept::default(), room: None }
     }
 
-    /// The device memory.
+    /// The device memory. A program may write to it at any time, so the storage keeps no activations of quantized
+    /// products from then on.
     pub fn buffer(&self) -> &Buffer {
+        self.kept.lend();
+        &self.buffer
+    }
+
+    /// The same for ops of the backend, which write only to storages that they have made or called `written` for.
+    pub(crate) fn memory(&self) -> &Buffer {
         &self.buffer
     }
 
@@ -98,8 +105,15 @@ impl RocmStorage {
         Err(RocmError::WrongDtype { op, argument, expected, got: self.dtype })?
     }
 
-    /// The range of a contiguous layout, for arguments that launchers take without a layout.
+    /// The range of a contiguous layout, for arguments that launchers take without a layout. As [`Self::buffer`], it
+    /// may be written to.
     pub fn contiguous(&self, layout: &Layout, op: &'static str, argument: &'static str) -> Result<kernels::View<'_>> {
+        self.kept.lend();
+        self.range(layout, op, argument)
+    }
+
+    /// The same for ops of the backend, as [`Self::memory`].
+    pub(crate) fn range(&self, layout: &Layout, op: &'static str, argument: &'static str) -> Result<kernels::View<'_>> {
         let refused = || RocmError::NotContiguous { op, argument, layout: layout.clone() };
         let (start, end) = layout.contiguous_offsets().ok_or_else(refused)?;
         let size = dtype_of(self.dtype, op)?.size();
@@ -542,7 +556,7 @@ impl RocmStorage {
     ) -> Result<()> {
         src.storage.expect_dtype(self.dtype, op, "src")?;
         if !fits(l) {
-            self.contiguous(l, op, "dst")?;
+            self.range(l, op, "dst")?;
         }
         let (dtype, ids_dtype) = (dtype_of(self.dtype, op)?, dtype_of(ids.storage.dtype, op)?);
         let dim = [dim];

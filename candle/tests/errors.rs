@@ -2,7 +2,7 @@
 use candle_core::backend::BackendStorage;
 use candle_core::quantized::rocm::QRocmStorage;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
-use candle_core::rocm_backend::RocmDevice;
+use candle_core::rocm_backend::{RocmDevice, kernels::GateOp};
 use candle_core::{DType, Device, IndexOp, Layout, Module, Result, Storage, Tensor};
 use candle_rocm_tests::{Numbers, device, refused, says};
 
@@ -54,6 +54,14 @@ fn dtypes_and_shapes_are_checked() -> Result<()> {
     let Storage::Rocm(storage) = &*storage else { panic!("not a rocm storage") };
     let flat = Layout::contiguous(6);
     says!(storage.matmul(storage, (1, 1, 1, 6), &flat, &flat), "matmul: lhs has the dims [6]");
+    let (scalar, silu) = (Layout::contiguous(()), GateOp::Silu);
+    says!(storage.row_products(&flat, &[(storage, &flat)], &[]), "row_products: 1 weights, and 0 biases");
+    says!(storage.row_products(&flat, &[(storage, &scalar)], &[None]), "rank", "expected: 2, got: 0");
+    says!(storage.row_gate(silu, &flat, (storage, &scalar), (storage, &scalar)), "rank", "expected: 2, got: 0");
+    says!(storage.batch_norm(&flat, [(storage, &flat); 2], None, 1e-5), "batch_norm: x has the dims [6]");
+    let weights = QRocmStorage::zeros(device.as_rocm_device()?, 64, GgmlDType::Q4_0)?;
+    let products = QRocmStorage::products(&[(&weights, &(2, 32).into())], &[], storage, &flat, DType::F32);
+    says!(products, "products: 1 weights, and 0 biases");
     says!(candle_nn::ops::softmax_last_dim(&x.t()?), "contiguous");
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! The functions of candle_nn::fused on a ROCm device, beside the ops that they stand for; caches that grow in place;
 //! and activations that are quantized once.
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
-use candle_core::{D, DType, Device, Module, Result, Tensor};
-use candle_nn::{Activation, BatchNorm, ModuleT, fused};
+use candle_core::rocm_backend::{self, Caches, RocmStorage, RocmStorageSlice, WrapErr};
+use candle_core::{D, DType, Device, Layout, Module, Result, Tensor};
+use candle_nn::{Activation, BatchNorm, ModuleT, fused, kv_cache::ConcatKvCache};
 use candle_rocm_tests::device;
 
 fn random(shape: &[usize], dtype: DType, device: &Device) -> Result<Tensor> {
@@ -175,6 +176,43 @@ fn layers_of_one_input() -> Result<()> {
     Ok(())
 }
 
+/// A program that has borrowed a tensor's memory may write to it between two products. The second one reads the new
+/// elements.
+#[test]
+fn memory_that_a_program_writes() -> Result<()> {
+    let device = device();
+    let weights = QTensor::quantize(&random(&[32, 64], DType::F32, &device)?, GgmlDType::Q4_0)?;
+    let layer = QMatMul::from_qtensor(weights)?;
+    let numbers: Vec<f32> = (0..64).map(|i| i as f32 / 8. - 3.).collect();
+    let expected = layer.forward(&Tensor::from_slice(&numbers, (1, 64), &device)?)?;
+    type Write = fn(&RocmStorage, &Layout, &[f32]) -> Result<()>;
+    let writes: [Write; 4] = [
+        |x, _, numbers| x.buffer().write(numbers).w(),
+        |x, layout, numbers| x.contiguous(layout, "test", "x")?.write(numbers).w(),
+        |x, _, numbers| x.as_slice::<f32>()?.buffer().write(numbers).w(),
+        |x, _, numbers| match x.slice()? {
+            RocmStorageSlice::F32(x) => x.buffer().write(numbers).w(),
+            other => panic!("{other:?} is not of f32"),
+        },
+    ];
+    for write in writes {
+        let x = random(&[1, 64], DType::F32, &device)?;
+        layer.forward(&x)?;
+        {
+            let (storage, layout) = x.storage_and_layout();
+            write(RocmStorage::of(&storage, "test", "x")?, layout, &numbers)?;
+        }
+        equal(&layer.forward(&x)?, &expected)?;
+    }
+    // Borrowed before the first product.
+    let x = random(&[1, 64], DType::F32, &device)?;
+    let (storage, _) = x.storage_and_layout();
+    let borrowed = RocmStorage::of(&storage, "test", "x")?.buffer();
+    layer.forward(&x)?;
+    borrowed.write(&numbers).w()?;
+    equal(&layer.forward(&x)?, &expected)
+}
+
 #[test]
 fn sums_with_norms() -> Result<()> {
     let device = device();
@@ -305,6 +343,34 @@ fn choice_of_experts_by_a_layer() -> Result<()> {
                 equal(&routes.tokens, &expected.tokens)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// candle-nn's own cache returns contiguous tensors, which other ops need.
+#[test]
+fn appended_keys_are_contiguous() -> Result<()> {
+    let device = device();
+    let mut cache = ConcatKvCache::new(2);
+    let of = |tokens: usize| random(&[2, 3, tokens, 8], DType::F32, &device);
+    let (first, next) = (of(5)?, of(1)?);
+    cache.append(&first, &first)?;
+    let (k, v) = cache.append(&next, &next)?;
+    equal(&k, &Tensor::cat(&[&first, &next], 2)?)?;
+    assert!(k.is_contiguous() && v.is_contiguous());
+    let angles = random(&[6, 4], DType::F32, &device)?;
+    candle_nn::rotary_emb::rope(&k, &angles, &angles)?;
+    Tensor::zeros((2, 3, 9, 8), DType::F32, &device)?.slice_set(&k, 2, 0)
+}
+
+/// More pairs than one launch counts are left to the ops. Nothing is allocated.
+#[test]
+fn pairs_that_are_too_many() -> Result<()> {
+    let device = device();
+    let rows = random(&[1, 1, 1, 4], DType::F32, &device)?.broadcast_as((1 << 20, 1 << 10, 1, 4))?;
+    let angles = random(&[1, 2], DType::F32, &device)?;
+    for cache in [Caches::Growing(None), Caches::Apart] {
+        assert!(rocm_backend::rope_grow([&rows; 3], [&angles; 2], false, cache)?.is_none());
     }
     Ok(())
 }
@@ -512,6 +578,31 @@ fn causal_attention() -> Result<()> {
             assert!(found.transpose(1, 2)?.is_contiguous());
         }
     }
+    // Tensors without a kernel, and Candle's CPU device: the ops.
+    let seen = Tensor::new(&[[1u8, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1; 5]], &Device::Cpu)?;
+    for (dtype, dv) in [(DType::F64, 32), (DType::F32, 520)] {
+        let of = |heads: usize, tokens: usize, d: usize| random(&[2, heads, tokens, d], dtype, &device);
+        let (q, k, v) = (of(4, 3, 32)?, of(2, 5, 32)?, of(2, 5, dv)?);
+        let wide = [&q, &k, &v].map(|t| t.to_device(&Device::Cpu)?.to_dtype(DType::F64));
+        let [wide_q, wide_k, wide_v] = [&wide[0], &wide[1], &wide[2]].map(|t| t.as_ref().expect("a tensor"));
+        for causal in [false, true] {
+            let mask = causal.then_some(&seen);
+            let expected = fused::masked_attention(wide_q, wide_k, wide_v, mask, 0.25)?;
+            near(&fused::attention(&q, &k, &v, causal, 0.25)?, &expected.to_dtype(dtype)?)?;
+            equal(&fused::attention(wide_q, wide_k, wide_v, causal, 0.25)?, &expected)?;
+        }
+        if dv > 512 {
+            let got = fused::masked_attention(&q, &k, &v, Some(&seen.to_device(&device)?), 0.25)?;
+            near(&got, &fused::attention(&q, &k, &v, true, 0.25)?)?;
+        }
+    }
+    // Values that are tracked have gradients. Keys of another dtype are refused.
+    let of = |tokens: usize| random(&[1, 2, tokens, 8], DType::F32, &device);
+    let v = candle_core::Var::from_tensor(&of(5)?)?;
+    let sum = fused::attention(&of(3)?, &of(5)?, &v, true, 0.25)?.sum_all()?;
+    assert!(sum.backward()?.get(&v).is_some());
+    let (q, k) = (of(3)?, of(5)?);
+    assert!(fused::attention(&q, &k.to_dtype(DType::F16)?, &k, true, 0.25).is_err());
     Ok(())
 }
 

@@ -185,15 +185,20 @@ impl Opened {
 
 /// The bytes of all tensors. An error names a tensor that goes on behind the end of the file.
 fn check(content: &Content, length: u64) -> Result<u64> {
-    let mut sum = 0;
+    let mut sum = 0u64;
     for (name, tensor) in &content.tensor_infos {
-        let blocks = tensor.shape.elem_count() / tensor.ggml_dtype.block_size();
-        let bytes = (blocks * tensor.ggml_dtype.type_size()) as u64;
+        let count = tensor.shape.dims().iter().try_fold(1usize, |count, dim| count.checked_mul(*dim));
+        let bytes =
+            count.and_then(|count| (count / tensor.ggml_dtype.block_size()).checked_mul(tensor.ggml_dtype.type_size()));
+        let Some(bytes) = bytes else {
+            bail!("it has {length} bytes, and the tensor {name} has the shape {:?}", tensor.shape.dims());
+        };
+        let bytes = bytes as u64;
         let end = content.tensor_data_offset.saturating_add(tensor.offset).saturating_add(bytes);
         if end > length {
             bail!("it has {length} bytes, and the tensor {name} ends at {end}");
         }
-        sum += bytes;
+        sum = bytes.saturating_add(sum);
     }
     Ok(sum)
 }

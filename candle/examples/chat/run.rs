@@ -17,18 +17,28 @@ pub fn run(options: &Options, device: &Device, input: &mut dyn BufRead, output: 
     if let Some(prompt) = &options.prompt {
         return chat.say(prompt.clone(), output);
     }
-    let mut line = String::new();
+    let mut line = Vec::new();
     loop {
         if std::io::stdin().is_terminal() {
             eprint!("> ");
         }
         line.clear();
-        if input.read_line(&mut line).context("cannot read standard input")? == 0 {
+        if input.read_until(b'\n', &mut line).context("cannot read standard input")? == 0 {
             return Ok(());
         }
-        let message = line.trim_end_matches(['\r', '\n']);
-        if !message.is_empty() {
-            chat.say(message.to_owned(), output)?;
+        let Ok(text) = std::str::from_utf8(&line) else {
+            eprintln!("error: the line is not UTF-8; it is left out");
+            continue;
+        };
+        let message = text.trim_end_matches(['\r', '\n']);
+        if message.is_empty() {
+            continue;
+        }
+        match chat.say(message.to_owned(), output) {
+            // Nobody reads the answers any more.
+            Err(error) if error.is::<std::io::Error>() => return Err(error),
+            Err(error) => eprintln!("error: {error:#}; the message is left out"),
+            Ok(()) => {}
         }
     }
 }
@@ -64,9 +74,14 @@ impl Chat {
         Ok(Chat { session, template, messages: Vec::new(), tokens: options.tokens })
     }
 
-    /// Answers a message, and prints how fast that was.
+    /// Answers a message, and prints how fast that was. A message without an answer is no part of the conversation.
     fn say(&mut self, content: String, output: &mut dyn Write) -> Result<()> {
+        let before = self.messages.len();
         self.messages.push(Message { role: Role::User, content });
+        self.answer(output).inspect_err(|_| self.messages.truncate(before))
+    }
+
+    fn answer(&mut self, output: &mut dyn Write) -> Result<()> {
         let text = match &self.template {
             Some(template) => template.render(&self.messages)?,
             None => plain(&self.messages),

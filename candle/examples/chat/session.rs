@@ -89,8 +89,27 @@ impl Session {
         if reused + read > context {
             bail!("the conversation has {} tokens, and at most {context} fit (--context)", reused + read);
         }
+        let answer = self.generate(text, &prompt, reused, start, limit, output);
+        if answer.is_err() {
+            // The number of tokens in the model's cache is not known. The next answer begins anew.
+            (self.cached, self.cached_text) = (0, Vec::new());
+        }
+        answer
+    }
+
+    /// Reads `prompt` behind `reused` tokens, and generates at most `limit` more.
+    fn generate(
+        &mut self,
+        text: &str,
+        prompt: &[u32],
+        reused: usize,
+        start: Instant,
+        limit: usize,
+        output: &mut dyn Write,
+    ) -> Result<Answer> {
+        let (read, context) = (prompt.len(), self.model.context);
         let begin = Instant::now();
-        let mut logits = self.model.forward(&prompt, reused)?;
+        let mut logits = self.model.forward(prompt, reused)?;
         self.model.synchronize()?;
         let reading = begin.elapsed();
         (self.cached, self.cached_text) = (reused + read, text.as_bytes().to_vec());

@@ -65,6 +65,9 @@ pub struct Options {
     pub bounded: bool,
 }
 
+/// The longest timeout. A clock can always add it.
+const MOST_PATIENCE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 impl Options {
     /// The options of a source, with everything else as if it were left out.
     pub fn of(source: Source) -> Options {
@@ -131,6 +134,9 @@ impl Options {
             if value == 0 {
                 bail!("--{name} 0: at least 1");
             }
+        }
+        if self.timeout > MOST_PATIENCE {
+            bail!("--timeout {}: at most {}, which is a year", self.timeout.as_secs(), MOST_PATIENCE.as_secs());
         }
         // A comparison with NaN is false.
         if !(self.temperature >= 0.0 && self.temperature.is_finite()) {

@@ -126,8 +126,8 @@ const CORE: &[Hook] = &[
     // Weights go from a file to a device through pinned memory.
     text("src/quantized/gguf_file.rs", 1, "        let mut raw_data = vec![0u8; size_in_bytes];\n", GGUF_READ),
     // Output sizes that panic. A transposed convolution with padding subtracts before it adds, and underflows although
-    // the result is positive. A pool with stride 0 divides by zero. Like every change to Candle's own code, these are
-    // made only in builds with the feature.
+    // the result is positive. A pool with stride 0 divides by zero. Both changes are made only in builds with the
+    // feature.
     twins("src/conv.rs", 1, Beginnings, Cuda).inside(&["l_out"]).with("self.output_padding").body(CONV_SIZE),
     text("src/tensor.rs", 2, "is larger than the input size {h},{w}\")\n        }\n", POOL_STRIDE),
     // Custom ops, and the one custom op of candle-core itself.
@@ -213,13 +213,12 @@ const NN: &[Hook] = &[
     start("src/moe.rs", &["moe_gemm_gguf"], MOE_GEMM_GGUF),
     text("src/moe.rs", 2, "#[cfg(not(feature = \"cuda\"))]", NEITHER),
     text("src/moe.rs", 1, "use candle::{Result, Tensor};\n", MOE_NAMES),
-    // Ops that models do together, and caches that grow in place.
+    // Ops that models do together. `ConcatKvCache::append` stays as it is, because programs may need the contiguous
+    // tensors that it returns; `append_normed` grows in place.
     text("src/lib.rs", 1, "pub mod func;\n", "pub mod func;\npub mod fused;\n"),
     text("src/layer_norm.rs", 1, "\nimpl RmsNorm {\n", NORM_SUM),
     text("src/batch_norm.rs", 1, "fn forward_eval(&self, x: &Tensor) -> Result<Tensor> {\n", BATCH_NORM),
     text("src/kv_cache.rs", 1, "impl ConcatKvCache {\n", APPEND_NORMED).or(&[0]),
-    text("src/kv_cache.rs", 1, "Tensor::cat(&[k_cache, &k], ", "crate::fused::grow(&[k_cache, &k], ").or(&[0]),
-    text("src/kv_cache.rs", 1, "Tensor::cat(&[v_cache, &v], ", "crate::fused::grow(&[v_cache, &v], ").or(&[0]),
     twins("tests/ops.rs", SOME, Tests, Cuda),
     twins("tests/sdpa.rs", 1, Items, Metal),
     twins("benches/benchmarks/mod.rs", 2, Arms, Cuda),
@@ -366,7 +365,8 @@ impl Tensor {
 const APPEND_NORMED: &str = "\
 impl ConcatKvCache {
     /// Normalises the heads of queries and keys, rotates them, and appends the keys and the values:
-    /// `fused::norm_rope_grow`. Tensors are (batch, heads, tokens, d). Returns the queries, and all keys and values.
+    /// `fused::norm_rope_grow`. Tensors are (batch, heads, tokens, d). Returns the queries, and all keys and values,
+    /// which may not be contiguous.
     pub fn append_normed(
         &mut self,
         qkv: [&Tensor; 3],

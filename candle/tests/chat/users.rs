@@ -59,6 +59,25 @@ fn lines_are_a_conversation() -> Result<()> {
     Ok(())
 }
 
+/// A line that is not UTF-8, and a message for which the context is too small, are left out. The conversation goes on.
+#[test]
+fn lines_without_an_answer_are_left_out() -> Result<()> {
+    let folder = Folder::new("left-out");
+    let path = folder.join("model.gguf");
+    write_as(&path, "llama", &Vocabulary { template: Some(INST), ..Vocabulary::scored() }, GgmlDType::F32)?;
+    let options = options(&[path.to_str().expect("a path of Unicode"), "--tokens", "4", "--temperature", "0"])?;
+    let answers = |lines: &[&[u8]]| -> Result<String> {
+        let mut output = Vec::new();
+        run(&options, &device(), &mut lines.concat().as_slice(), &mut output)?;
+        Ok(String::from_utf8(output)?)
+    };
+    let long = [&[b'x'; 5000][..], b"\n"].concat();
+    let expected = answers(&[b"hello\n", b"bye\n"])?;
+    assert_eq!(answers(&[b"\xff\n", b"hello\n", b"gr\xfc\xdfe\n", &long, b"bye"])?, expected);
+    assert!(options.context < 5000 && expected.lines().count() == 2, "{expected}");
+    Ok(())
+}
+
 #[test]
 fn a_seed_repeats_the_samples() -> Result<()> {
     let folder = Folder::new("seed");
@@ -99,6 +118,18 @@ fn wrong_files_are_refused() -> Result<()> {
         let line = error(&path);
         assert!(line.starts_with(&format!("{shown} is no GGUF file, or it is cut short: ")), "{line}");
     }
+
+    // A tensor with more elements than a number counts.
+    let name = b"token_embd.weight";
+    let at = whole.windows(name.len()).position(|text| text == name).expect("the tensor") + name.len();
+    let mut crafted = whole.clone();
+    assert_eq!(crafted[at..at + 4], 2u32.to_le_bytes());
+    for dim in 0..2 {
+        crafted[at + 4 + 8 * dim..][..8].copy_from_slice(&(1u64 << 40).to_le_bytes());
+    }
+    fs::write(&path, &crafted)?;
+    let line = error(&path);
+    assert!(line.contains("the tensor token_embd.weight has the shape [1099511627776, 1099511627776]"), "{line}");
 
     write(&path, "mamba", &Vocabulary::byte_level(None))?;
     assert_eq!(

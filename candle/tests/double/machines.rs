@@ -1,10 +1,12 @@
 //! Machines that lack something: a GPU, or kernels for their GPU. Each test has its own process, and checks that the
 //! error says what to do. Also a machine with two GPUs.
-use candle_core::rocm_backend::RocmDevice;
-use candle_core::rocm_backend::kernels::UNARY;
+use candle_core::rocm_backend::kernels::{Buffer, UNARY};
+use candle_core::rocm_backend::rccl::{AllReduce, Comm, Id};
+use candle_core::rocm_backend::{RocmDevice, WrapErr};
 use candle_core::{DType, Device, Result, Tensor};
-use candle_rocm_tests::double::calls;
+use candle_rocm_tests::double::{calls, fail};
 use candle_rocm_tests::says;
+use std::sync::Arc;
 
 #[path = "../../../tests/support/alone.rs"]
 mod alone;
@@ -41,6 +43,38 @@ pub fn with_a_build_that_has_no_kernels() -> Result<()> {
             says!(exp(), "CRK_NO_RUNTIME", "this build has no kernels", "the crate's feature 'rocm'");
         });
     }
+    Ok(())
+}
+
+/// An event that is not recorded says nothing about the part of a file that is being sent. The next file is read into
+/// other pinned memory.
+pub fn with_an_event_that_fails() -> Result<()> {
+    let device = Device::new_rocm(0)?;
+    let rocm = device.as_rocm_device()?;
+    let bytes = 9 << 20;
+    let read = |value: u8| rocm.read(bytes, &mut std::io::repeat(value));
+    let whole = |buffer: Buffer| buffer.download::<u8>().w();
+    assert!(whole(read(1)?)? == vec![1; bytes]);
+    fail(c"hipEventRecord", 1, 1);
+    says!(read(2), "hipEventRecord");
+    assert!(whole(read(3)?)? == vec![3; bytes]);
+    Ok(())
+}
+
+/// The same in a reduction beside other work: the host waits for it instead, and the next one is right.
+pub fn with_a_reduction_whose_event_fails() -> Result<()> {
+    let device = Device::new_rocm(0)?;
+    let rocm = device.as_rocm_device()?;
+    let sum = AllReduce::new(Arc::new(Comm::from_rank(rocm, 0, 1, Id::of(rocm)?)?));
+    let mut failed = 0;
+    for nth in 1..=6 {
+        let reduced = |value: f32| sum.start(Tensor::full(value, 1000, &device)?)?.wait()?.to_vec1::<f32>();
+        fail(c"hipEventRecord", nth, 1);
+        failed += reduced(1.).is_err() as u32;
+        fail(c"hipEventRecord", 1, 0);
+        assert_eq!(reduced(2.)?, [2.; 1000]);
+    }
+    assert!((2..6).contains(&failed), "{failed} failures");
     Ok(())
 }
 

@@ -125,6 +125,7 @@ fn the_command_line() -> Result<()> {
         ("folder --ranks many", "many"),
         ("folder --dtype q4_0", "--dtype q4_0: bf16, f16 or f32"),
         ("folder --timeout 0", "--timeout 0"),
+        ("folder --timeout 18446744073709551615", "at most 31536000, which is a year"),
         ("folder --temperature -1", "--temperature -1"),
         ("folder --top-p 2", "--top-p 2"),
         ("folder --what", "--what"),
