@@ -213,6 +213,38 @@ fn sums_of_blocks(device: &Device) -> Result<(), Failed> {
     check("sums", &dst.download::<i32>()?, &expected)
 }
 
+/// Barriers that count the threads of a block, after some have returned. Thread 0 and one whole wave are among them.
+fn counts_without_returned_threads(device: &Device) -> Result<(), Failed> {
+    let values: Vec<i32> = (0..224).map(|i| (i * 41 + 5) % 89).collect();
+    let returns = |i: &usize| i % 37 == 0 || i / 64 == 1;
+    let live: Vec<i32> = (0..values.len()).filter(|i| !returns(i)).map(|i| values[i]).collect();
+    let count = |holds: &dyn Fn(i32) -> bool| live.iter().filter(|&&v| holds(v)).count() as i32;
+    let same = count(&|v| v == values[0]);
+    let row = [count(&|v| v & 1 != 0), count(&|v| v & 2 != 0), i32::from(same != 0), i32::from(same == 0)];
+    let expected: Vec<i32> = (0..values.len()).flat_map(|i| if returns(&i) { [-1; 4] } else { row }).collect();
+    let (src, dst) = (device.upload(&values)?, device.upload(&vec![-1i32; 4 * values.len()])?);
+    let launch = Launch { grid: [1, 1, 1], block: [values.len() as u32, 1, 1], shared_bytes: 0 };
+    // SAFETY: the kernel's arguments; `dst` has four numbers per thread.
+    unsafe { kernel(device, "blocks.cu", "counts", &[]).launch(launch, &[(&src).into(), (&dst).into()])? };
+    check("counts", &dst.download::<i32>()?, &expected)
+}
+
+/// Blocks that wait for the data of the block before them, which a GPU starts earlier. The sum of seven types' values,
+/// of which one has four elements and one has two.
+fn data_of_other_blocks(device: &Device) -> Result<(), Failed> {
+    let (threads, blocks) = (96, 5);
+    let values: Vec<i32> = (0..threads).map(|i| i as i32 * 7 % 103 - 50).collect();
+    let (src, flags) = (device.upload(&values)?, device.upload(&vec![0i32; blocks])?);
+    let (rows, dst) = (device.alloc(blocks * threads * 7 * 16)?, device.alloc(blocks * threads * 4)?);
+    let launch = Launch { grid: [blocks as u32, 1, 1], block: [threads as u32, 1, 1], shared_bytes: 0 };
+    let args = [(&src).into(), (&rows).into(), (&flags).into(), (&dst).into()];
+    // SAFETY: the kernel's arguments; `rows` has 16 bytes per value, `flags` one number per block.
+    unsafe { kernel(device, "blocks.cu", "relay", &[]).launch(launch, &args)? };
+    let expected: Vec<i32> =
+        (0..blocks as i32).flat_map(|block| values.iter().map(move |v| (v + block) * 11)).collect();
+    check("relay", &dst.download::<i32>()?, &expected)
+}
+
 /// Warps that are whole waves, where those have 64 lanes. Elsewhere the option is refused.
 fn warps_of_64_lanes(device: &Device) -> Result<(), Failed> {
     let option = ["-DCRK_CUDA_WARP=64"];
@@ -241,7 +273,7 @@ fn warps_of_64_lanes(device: &Device) -> Result<(), Failed> {
 fn main() {
     let has_compiler = std::env::var_os("HIPCC").is_some();
     let mut trials = Vec::new();
-    for source in ["names.cu", "warp.cu", "narrow.cu", "groups.cu"] {
+    for source in ["names.cu", "warp.cu", "narrow.cu", "groups.cu", "blocks.cu"] {
         for arch in ["gfx90a", "gfx1030", "gfx1100"] {
             let run = move || compile(source, arch, &[]).map(drop).map_err(Failed::from);
             trials.push(Trial::test(format!("compiles::{source}::{arch}"), run).with_ignored_flag(!has_compiler));
@@ -254,11 +286,13 @@ fn main() {
     let device = Device::open(Backend::Hip, 0).ok();
     let runs = device.is_some() && (has_compiler || std::env::var_os("CANDLE_ROCM_PORT_RTC").is_some());
     type Run = fn(&Device) -> Result<(), Failed>;
-    let all: [(&str, Run); 4] = [
+    let all: [(&str, Run); 6] = [
         ("warps", warps_of_32_lanes),
         ("wide_warps", warps_of_64_lanes),
         ("narrow_floats", narrow_floats),
         ("sums", sums_of_blocks),
+        ("counts", counts_without_returned_threads),
+        ("relay", data_of_other_blocks),
     ];
     for (name, run) in all {
         let device = device.clone();

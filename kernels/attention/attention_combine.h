@@ -80,7 +80,7 @@ CRK_FN void combine_rows(const crk_attention_call_t &call, const split_work &wor
       for (int j = 0; j < 4; j++) {
         mine[(2 + j) * Threads] = sum.sums[j];
       }
-      barrier();
+      shared_barrier();
       CRK_NO_UNROLL
       for (uint32_t g = 1; group == 0 && g < groups; g++) {
         const float *const other = mine + g * places;

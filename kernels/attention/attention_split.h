@@ -259,7 +259,7 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
   }
   CRK_NO_UNROLL
   for (uint32_t first = 0; first < rows; first += join_rows<Width>) {
-    barrier();
+    shared_barrier();
     CRK_UNROLL
     for (int c = 0; c < Part::columns; c++) {
       const uint32_t place = part.row(c) - first;
@@ -268,7 +268,7 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
         part.each(c, [&](uint32_t number, const auto &value) { store_joined(to + number, value); });
       }
     }
-    barrier();
+    shared_barrier();
     const uint32_t here = rows - first < join_rows<Width> ? rows - first : join_rows<Width>;
     CRK_NO_UNROLL
     for (uint32_t item = thread_index().x; item < here * columns; item += split_threads) {

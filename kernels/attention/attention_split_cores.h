@@ -34,7 +34,8 @@ struct split_cores {
   static constexpr int chunks = Width / chunk_numbers, key_packs = chunk_numbers / 8;
   static constexpr int packs = tile * key_packs / static_cast<int>(most_lanes);
   static constexpr int steps = Width / core::step, chunk_steps = chunk_numbers / core::step;
-  static constexpr int stage_pitch = chunk_numbers + 8, stage_numbers = core::stages_keys ? tile * stage_pitch : 0;
+  static constexpr int stage_pitch = chunk_numbers + core::padding,
+                       stage_numbers = core::stages_keys ? tile * stage_pitch : 0;
   /* Spans of the values, and how many of them are loaded at once. A lane loads E numbers of a key in each span. */
   static constexpr int E = core::template value_numbers<Width>, span = E * core::value_lanes, spans = Width / span;
   static constexpr int some_spans = divisor_up_to(spans, core::most_values / core::value_keys),
@@ -47,7 +48,7 @@ struct split_cores {
   /* Whether the first keys are loaded before the query rows. Not where they would have to arrive before the rows can
    * be passed on. */
   static constexpr bool loads_first = is_ahead && !core::stages_keys;
-  static constexpr int pitch = Width + 8;
+  static constexpr int pitch = Width + core::padding;
 
   struct keys {
     word4 x[packs];
@@ -120,7 +121,7 @@ struct split_cores {
       for (uint32_t i = thread_index().x % row_threads; i < Width / 8; i += row_threads) {
         store_pack(reinterpret_cast<uint32_t *>(room + r * pitch + i * 8), load_query(row, i * 8));
       }
-      barrier();
+      shared_barrier();
     }
     if constexpr (!is_shared) {
       const T *row = core::stages_keys ? nullptr : find_query(first_row + core::first_row());
@@ -143,7 +144,7 @@ struct split_cores {
         }
       }
       if constexpr (core::stages_keys) {
-        barrier(); /* the room becomes the waves' stages */
+        shared_barrier(); /* the room becomes the waves' stages */
       }
     }
   }

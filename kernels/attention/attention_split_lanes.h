@@ -507,7 +507,7 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
        first += rows) {
     split_rows<rows, T, Width, General>(reread(call), work, first, room);
     if (rows < CRK_ATTENTION_SPLIT_ROWS) {
-      barrier();
+      shared_barrier();
     }
   }
   combine_last<CRK_ATTENTION_SPLIT_ROWS, Width, T, General>(reread(call), work, block_row, room);

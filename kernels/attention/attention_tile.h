@@ -55,6 +55,12 @@ struct attention_shape {
   /* Whether the queries of a step are loaded while the step before is computed. */
   static constexpr bool loads_ahead = has_cores && sizeof(T) == 4 && !is_direct;
 
+  /* Whether the values of a product are read while the product before is computed. Else the compiler reads each one
+   * only when its registers are free, and every product waits. RDNA 3, whose operands take 8 registers, has none left at
+   * a width of 128. */
+  static constexpr bool reads_ahead =
+      has_cores && !is_direct && sizeof(T) == 2 && span == 16 && (Width != 128 || sizeof(typename core::right) <= 16);
+
   /* Whether results go through shared memory, in the place of the queries: a lane has 4 bytes of a row at a time. */
   static constexpr bool passes_rows = is_direct && sizeof(T) == 2;
 
@@ -263,16 +269,33 @@ struct attention_team {
       for (int i = 0; i < S::tall; i++) {
         left[i] = core::as_left(score[i][k]);
       }
+      const auto load = [&](int n) {
+        return S::value_tile::load(room, first_column + static_cast<uint32_t>(n * S::span),
+                                   static_cast<uint32_t>(k * S::span));
+      };
+      typename core::right right;
+      if (S::reads_ahead) {
+        keep_order();
+        right = load(0);
+      }
       CRK_UNROLL
       for (int n = 0; n < S::across; n++) {
-        if (n % 4 == 0) {
+        if (S::reads_ahead || n % 4 == 0) {
           keep_order();
         }
-        const auto right = S::value_tile::load(room, first_column + static_cast<uint32_t>(n * S::span),
-                                               static_cast<uint32_t>(k * S::span));
+        typename core::right next;
+        if (!S::reads_ahead) {
+          right = load(n);
+        } else if (n + 1 < S::across) {
+          next = load(n + 1);
+          keep_order();
+        }
         CRK_UNROLL
         for (int i = 0; i < S::tall; i++) {
           core::multiply(left[i], right, sum[i][n]);
+        }
+        if (S::reads_ahead) {
+          right = next;
         }
       }
     }
@@ -507,25 +530,25 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
     if (begin >= end) { /* no step waits until the queries are there, and results take their place */
       keys.finish(key_room);
-      barrier();
+      shared_barrier();
     }
   }
   CRK_NO_UNROLL
   for (uint32_t key = begin; key < end; key += step_keys) {
     if constexpr (S::takes_turns) {
-      barrier();
+      shared_barrier();
     }
     keys.finish(key_room);
-    barrier();
+    shared_barrier();
     values.begin(value_room, value_rows, key, sequence.keys, call.dv, by_vectors);
     if (is_needed(key)) {
       mine.multiply_keys(key_room, query);
     }
     if constexpr (S::takes_turns) {
-      barrier();
+      shared_barrier();
     }
     values.finish(value_room);
-    barrier();
+    shared_barrier();
     if (key + step_keys < end) {
       keys.begin(key_room, key_rows, key + step_keys, sequence.keys, call.d, by_vectors);
     }

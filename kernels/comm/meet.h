@@ -3,8 +3,7 @@
 #ifndef CRK_MEET_H
 #define CRK_MEET_H
 
-#include "call/peers_call.h"
-#include "platform/platform.h"
+#include "comm/patience.h"
 
 namespace crk {
 namespace {
@@ -20,7 +19,10 @@ CRK_FN void meet(const crk_exchange_t &ranks, uint64_t piece) {
   }
   publish(flags_of(ranks.areas[peer]) + ranks.rank, piece);
   const uint64_t *flag = flags_of(ranks.areas[ranks.rank]) + peer;
-  while (load_from_host(flag) < piece && load_from_host(ranks.stop) == 0) {
+  for (uint32_t loads = 1; load_from_host(flag) < piece; loads++) {
+    if (loads % patience == 0 && load_from_host(ranks.stop) != 0) {
+      return;
+    }
     pause_wave();
   }
 }

@@ -11,7 +11,7 @@
 #ifndef CRK_ONE_SHOT_H
 #define CRK_ONE_SHOT_H
 
-#include "call/peers_call.h"
+#include "comm/patience.h"
 #include "numbers/element_types.h"
 
 namespace crk {
@@ -40,7 +40,6 @@ CRK_FN bool has_flag(const pack<uint64_t, 2> &words, uint32_t flag) {
 
 /* Waits until a line has the flag, or *stop is not 0. `words` is what was loaded already. */
 CRK_FN void await_line(pack<uint64_t, 2> &words, const uint64_t *line, uint32_t flag, const uint64_t *stop) {
-  constexpr uint32_t patience = on_host ? 1 : 1024; /* loads between two looks at the host's memory */
   for (uint32_t loads = 1; !has_flag(words, flag); loads++) {
     if (loads % patience == 0 && load_from_host(stop) != 0) {
       return;

@@ -74,7 +74,7 @@ CRK_FN void one_shot_norm(const crk_one_shot_norm_call_t &call) {
   if (thread % group_lanes == 0) {
     sums[thread / group_lanes] = squares;
   }
-  barrier();
+  shared_barrier();
   const uint32_t place = thread % group_lanes;
   squares = butterfly<32>(place < call.threads / group_lanes ? sums[place] : 0.0f, plus());
   const float scale = rsqrt(squares / static_cast<float>(call.cols) + call.eps);

@@ -142,7 +142,7 @@ CRK_FN void im2col_tile(const crk_im2col_t &s, const T *src, T *dst, T *image) {
   const uint32_t channels = s.c - c < s.tile_c ? static_cast<uint32_t>(s.c - c) : s.tile_c;
   load_image(s, channels * static_cast<uint32_t>(s.image_h.size), block * s.src_strides[0] + c * s.src_strides[1],
              y * s.stride - s.h_padding, x * s.stride - s.w_padding, src, image);
-  barrier();
+  shared_barrier();
 
   const uint32_t rows = s.h_out - y < s.tile_h ? static_cast<uint32_t>(s.h_out - y) : s.tile_h;
   const uint64_t left = s.w_out - x;

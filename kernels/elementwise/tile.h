@@ -78,7 +78,7 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
       }
     }
   }
-  barrier();
+  shared_barrier();
   CRK_NO_UNROLL
   for (uint32_t c = 0; c < edge; c += down) {
     if (y + c < columns && x < rows) {
@@ -92,7 +92,7 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
     }
     dst += down * tile.column_stride;
   }
-  barrier();
+  shared_barrier();
 }
 
 /* Copies src to dst as `tile` describes. Block (x, y, z) begins with tile x of the rows, tile y of the columns and

@@ -210,7 +210,7 @@ CRK_FN void add_direct_steps(Team &team, Left &left, Right &right, uint32_t *roo
   typename Team::operands some[2];
   uint32_t *slot = room, *last = room + (slots - 1) * words;
   copies::template wait<static_cast<int>(slots) - 2>();
-  barrier();
+  shared_barrier();
   some[0].load(team, room, room + left_words, 0);
   CRK_NO_UNROLL
   for (uint32_t step = 0; step < steps; step++) {
@@ -218,7 +218,7 @@ CRK_FN void add_direct_steps(Team &team, Left &left, Right &right, uint32_t *roo
     for (int part = 0; part < parts; part++) {
       if (part + 1 == parts) {
         copies::template wait<static_cast<int>(slots) - 2>();
-        barrier();
+        shared_barrier();
         last = slot;
         slot = slot + words == room + slots * words ? room : slot + words;
       }
@@ -248,22 +248,22 @@ CRK_FN void add_held_steps(Team &team, Left &left, Right &right, uint32_t *room,
   for (uint32_t step = 0; step < steps; step++) {
     left.finish(room);
     right.finish(room + Left::tile::words);
-    barrier();
+    shared_barrier();
     left.advance();
     right.advance();
     begin(step + 1);
     team.add_step(room, room + Left::tile::words);
-    barrier();
+    shared_barrier();
   }
 }
 
 /* Adds a step that those two cannot copy. `rest` numbers along k are left. */
 template <class S, class Team, class Left, class Right>
 CRK_FN void add_rest(Team &team, Left &left, Right &right, uint32_t *room, uint64_t rest) {
-  barrier();
+  shared_barrier();
   left.copy_some(room, rest);
   right.copy_some(room + Left::tile::words, rest);
-  barrier();
+  shared_barrier();
   team.add_step(room, room + Left::tile::words);
   left.advance();
   right.advance();
@@ -338,11 +338,11 @@ CRK_FN bool must_repeat(const Team &team) {
     if (thread_index().x == 0) {
       nan_found[0] = 0;
     }
-    barrier();
+    shared_barrier();
     if (team.has_nan()) {
       nan_found[0] = 1;
     }
-    barrier();
+    shared_barrier();
     return nan_found[0] != 0;
   }
   return false;

@@ -327,7 +327,7 @@ CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T 
   for (;;) {
     left.put(lhs_tile);
     right.put(rhs_tile);
-    barrier();
+    shared_barrier();
     k = k > step_elements<T> ? k - step_elements<T> : 0;
     if (k != 0) {
       a += step_elements<T> * call.lhs.k_stride;
@@ -348,7 +348,7 @@ CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T 
     if (k == 0) {
       break;
     }
-    barrier();
+    shared_barrier();
   }
 
   if constexpr (half<T>) {

@@ -45,7 +45,7 @@ CRK_FN A sum_of_threads(A x, uint32_t log2_width, A *shared) {
     if (thread % group_lanes == 0) {
       shared[thread / group_lanes] = x;
     }
-    barrier();
+    shared_barrier();
     x = lanes_reduce(shared[(thread >> log2_width) * groups + (thread & (groups - 1))], add, groups);
   }
   return x;
@@ -176,7 +176,7 @@ CRK_FN void matmul_columns(const crk_matmul_t &call, const T *x, const T *matrix
   for (uint32_t j = 0; j < E; j++) {
     parts[thread * E + j] = sum[j];
   }
-  barrier();
+  shared_barrier();
   if (thread < across * E) {
     A total = parts[thread];
     CRK_UNROLL

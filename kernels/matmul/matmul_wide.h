@@ -120,7 +120,7 @@ CRK_FN void multiply_wide(const crk_wide_product_t &call, const T *const (&matri
       request(i);
     }
   }
-  barrier();
+  shared_barrier();
   uint32_t log2_width = 0; /* of the threads that add up the sums of a row */
   while (1u << log2_width < groups) {
     log2_width++;

@@ -39,7 +39,7 @@ struct token_copy {
         rows[r] = input(r);
       }
       table = rows;
-      barrier();
+      shared_barrier();
     } else {
       CRK_UNROLL
       for (int n = 0; n < P::loads; n++) {

@@ -88,7 +88,7 @@ CRK_FN void route_tokens(const crk_moe_route_t &call, const float *logits, uint3
     }
   }
   if (call.sorted_experts != nullptr) {
-    barrier();
+    shared_barrier();
     const uint32_t count = call.tokens * call.topk, mine = thread_index().x;
     if (mine < count) {
       uint32_t before = 0;

@@ -53,7 +53,7 @@ CRK_FN pack<float, 2> router_logits(const crk_moe_router_t &call, uint32_t first
   if (thread % (group_lanes / 2) == 0) {
     room[thread % group_lanes / (group_lanes / 2) * groups + thread / group_lanes] = mine;
   }
-  barrier();
+  shared_barrier();
   const float total = butterfly<groups>(room[thread % (2 * groups)], plus());
   const float other = exchange<groups>(total);
   const bool is_first = thread % (2 * groups) < groups;
@@ -76,7 +76,7 @@ CRK_FN void moe_router(const crk_moe_router_t &call) {
       room[own] = two.v[0];
       room[own + 1] = two.v[1];
     }
-    barrier();
+    shared_barrier();
     route_tokens<Share>(call.route, room, 0);
   }
 }

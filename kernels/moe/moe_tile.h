@@ -140,7 +140,7 @@ CRK_FN void moe_tiles(const crk_moe_tiles_t &call) {
       if (turn == 0) {
         const uint32_t at = first + popcount((begins - 1) & ~begins);
         moe_tile<S, Weights, T, U>(call, whole_run<Tokens>(reread(call), at), at, room);
-        barrier(); /* the next run's first step takes the place of this one's last */
+        shared_barrier(); /* the next run's first step takes the place of this one's last */
         turn = call.turns;
       }
       turn--;

@@ -17,7 +17,7 @@ struct tile_pieces {
   using pieces = pack<T, piece>;
 
   /* The first group of rows and the first part of this thread. `near` threads have neighbouring parts of a row, which
-   * are a cache line; but at most 4 where rows are stored together, so that the stores go to different banks. Other
+   * are a cache line; but at most 4 where rows are stored together, so that at most 4 stores go to a bank. Other
    * threads have the other groups, and then the other parts. */
   static constexpr int near = together == 1 && parts % 8 == 0 ? 8 : parts % 4 == 0 ? 4 : 2, lines = Threads / near;
   static_assert(parts % near == 0 && (groups % lines == 0 || lines % groups == 0), "each thread has one pattern");

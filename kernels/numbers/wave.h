@@ -134,17 +134,17 @@ CRK_FN T block_reduce(T value, Op op, T identity, T *shared) {
   if (thread % group_lanes == 0) {
     shared[group] = value;
   }
-  barrier();
+  shared_barrier();
   if (groups > 1) { /* the first group is complete */
     value = place < groups ? shared[place] : identity;
     value = whole ? butterfly<Groups>(value, op) : butterfly<Groups>(value, op, groups);
   }
   if (!whole) {
-    barrier();
+    shared_barrier();
     if (thread == 0) {
       shared[0] = value;
     }
-    barrier();
+    shared_barrier();
     value = shared[0];
   }
   return value;

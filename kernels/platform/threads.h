@@ -48,6 +48,9 @@ CRK_FN uint32_t wave_in_block();
 /* Waits for the block. The block then sees all writes to shared and global memory that its threads made before. */
 CRK_FN void barrier();
 
+/* The same for shared memory alone. Loads and stores of global memory stay under way. */
+CRK_FN void shared_barrier();
+
 /* Waits for the wave. The wave then sees all writes to shared memory that its lanes made before. */
 CRK_FN void wave_barrier();
 

@@ -49,9 +49,9 @@ CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const Products &pr
   for (uint32_t step = 0; step < pieces; step += step_pieces) {
     load_weights<Products>(t, weights, weight_stride, rows, step, pieces);
     load(step).put(t);
-    barrier();
+    shared_barrier();
     multiply_quarters(t, products, 0, quarters_of<B>(step, pieces), sum);
-    barrier();
+    shared_barrier();
   }
 }
 
@@ -95,7 +95,7 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
     const int quarters = quarters_of<B>(step, pieces);
     if constexpr (two_tiles) {
       Copies::template wait<0>();
-      barrier();
+      shared_barrier();
       other = T::words - other;
       const T to(room + other);
       if (more) {
@@ -115,7 +115,7 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
       }
       multiply_rest(t, products, quarters, sum);
     } else {
-      barrier();
+      shared_barrier();
       if (more) {
         CRK_UNROLL
         for (int n = 0; n < count; n++) {
@@ -125,7 +125,7 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
       }
       multiply_quarters(t, products, 0, quarters, sum);
       multiply_rest(t, products, quarters, sum);
-      barrier();
+      shared_barrier();
       if (more) {
         CRK_UNROLL
         for (int n = 0; n < count; n++) {
@@ -135,7 +135,7 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
       }
     }
   }
-  barrier();
+  shared_barrier();
 }
 
 /* Stores the thread's part of a tile as T. `to` is the tile's first element; it has `rows` rows and `columns` columns,

@@ -53,7 +53,7 @@ CRK_FN void sum_over_block(float (&sum)[Count], float *partial) {
       partial[thread / group_lanes * Count + i] = sum[i];
     }
   }
-  barrier();
+  shared_barrier();
   if (thread == 0) {
     for (uint32_t group = 1; group < groups; group++) {
       CRK_UNROLL

@@ -184,7 +184,7 @@ struct vec_columns {
                     count * static_cast<uint32_t>(sizeof(block_q8_1)), thread, threads);
       }
     }
-    barrier();
+    shared_barrier();
     if constexpr (P::apart) {
       take_apart(shared, place_in_line(begin(0, first)), halves);
     }
@@ -213,7 +213,7 @@ struct vec_columns {
       }
     }
     if (!P::own_rooms) {
-      barrier();
+      shared_barrier();
     }
   }
 
@@ -233,7 +233,7 @@ struct vec_columns {
     const codes16 both[2] = {from.template words<4>(offsetof(block_q8_1, qs)),
                              from.template words<4>(offsetof(block_q8_1, qs) + 16)};
     if (!P::own_rooms) {
-      barrier();
+      shared_barrier();
     }
     if (has) {
       CRK_UNROLL
@@ -243,7 +243,7 @@ struct vec_columns {
         heads(halves)[at] = {f16_low(ds), sum16(both[h])};
       }
     }
-    barrier();
+    shared_barrier();
   }
 };
 

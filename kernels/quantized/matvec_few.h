@@ -285,7 +285,7 @@ CRK_FN void mul_mat_vec_few(const crk_vec_product_t &p) {
                                      p.columns, tile.left(done) * P::q8_blocks, room);
         multiply_few<B, Columns>(x, tile, done, share, feed, sums + share.first_chunk * F::wave_sums);
       }
-      barrier();
+      shared_barrier();
       if (its_column < Columns) {
         const float *part = sums + its_column * F::column_sums + its_row * F::groups;
         for (uint32_t n = 0; n < share.across && round + n * chunk < p.row_blocks; n++, part += F::wave_sums) {
@@ -295,7 +295,7 @@ CRK_FN void mul_mat_vec_few(const crk_vec_product_t &p) {
           }
         }
       }
-      barrier();
+      shared_barrier();
     }
     if (its_row < count && its_column < reread(p).columns) {
       const vec_sums to = of.sums(row);

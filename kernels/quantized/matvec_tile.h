@@ -339,7 +339,7 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
     for (uint32_t done = 0; done < p.row_blocks; done += P::chunk(lanes) / P::pieces) {
       vec_activations<B, Columns> x;
       if (!P::own_rooms || !P::apart) {
-        barrier(); /* the activations' room is free; with own rooms, take_apart has a barrier instead */
+        shared_barrier(); /* the activations' room is free; with own rooms, take_apart has a barrier instead */
       }
       if (!columns_first) {
         columns.load(done * P::q8_blocks, tile.left(done) * P::q8_blocks);
@@ -355,9 +355,9 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
       wave_barrier();
       store_sums(of.sums(row), reread(p), sums, row, count);
     } else {
-      barrier();
+      shared_barrier();
       of.finish(sums, row, count);
-      barrier(); /* the sums are read */
+      shared_barrier(); /* the sums are read */
     }
   }
 }

@@ -111,7 +111,7 @@ CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t bl
             staged[first + thread] = reinterpret_cast<const piece16 *>(from)[first + thread];
           }
         }
-        barrier();
+        shared_barrier();
         const B *first = reinterpret_cast<const B *>(staged);
         CRK_UNROLL
         for (uint32_t s = 0; s < steps; s++) {
@@ -119,7 +119,7 @@ CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t bl
                          sizeof(B) % 4 == 0 > (first + s * (stride / elements), at, within);
           store_pack(to + s * stride + i, convert_pack<T>(values_of<B, true>(c)));
         }
-        barrier();
+        shared_barrier();
       }
     } else {
       CRK_NO_UNROLL

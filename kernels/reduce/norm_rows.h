@@ -38,7 +38,7 @@ CRK_FN A row_reduce(A x, Op op, uint32_t width, A *shared) {
     if (thread % group_lanes == 0) {
       shared[thread / group_lanes] = x;
     }
-    barrier();
+    shared_barrier();
     x = lanes_reduce(shared[thread & (groups - 1)], op, groups);
   }
   return x;

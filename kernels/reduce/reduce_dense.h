@@ -57,7 +57,7 @@ CRK_FN void reduce_dense_rows(const crk_reduce_dense_t &rows, const typename R::
         taken_in[k] = dense_pack(begin - skip, p, skip, end);
       }
     }
-    barrier(); /* the previous rows are no longer read */
+    shared_barrier(); /* the previous rows are no longer read */
     CRK_UNROLL
     for (uint32_t k = 0; k < packs_a_thread; k++) {
       const uint32_t p = thread + k * CRK_REDUCE_THREADS;
@@ -65,7 +65,7 @@ CRK_FN void reduce_dense_rows(const crk_reduce_dense_t &rows, const typename R::
         room[p] = taken_in[k];
       }
     }
-    barrier();
+    shared_barrier();
     CRK_NO_UNROLL
     for (uint32_t row = thread >> rows.lanes_log2; row < 1u << rows.rows_log2;
          row += CRK_REDUCE_THREADS >> rows.lanes_log2) {

@@ -193,9 +193,9 @@ CRK_FN typename R::state join_threads(typename R::state state, uint32_t threads,
   if (thread % group_lanes == 0) {
     shared[thread / group_lanes] = state;
   }
-  barrier();
+  shared_barrier();
   state = butterfly<groups>(shared[thread % groups], join_of<R>());
-  barrier();
+  shared_barrier();
   return state;
 }
 
@@ -433,7 +433,7 @@ CRK_FN void reduce_columns(const crk_reduce_space_t &space, const typename R::el
           column_room[v * CRK_REDUCE_THREADS + line * across + x] = state[v];
         }
       }
-      barrier();
+      shared_barrier();
       if (thread < across) {
         CRK_NO_UNROLL
         for (uint32_t l = 1; l < lines; l++) {
@@ -443,7 +443,7 @@ CRK_FN void reduce_columns(const crk_reduce_space_t &space, const typename R::el
           }
         }
       }
-      barrier();
+      shared_barrier();
     }
     if (thread < across && p < packs) {
       CRK_UNROLL

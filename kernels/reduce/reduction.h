@@ -248,7 +248,7 @@ CRK_FN typename R::state block_tree(typename R::state state) {
   const uint32_t threads = threads_of_block(), thread = thread_in_block();
   if (threads > group_lanes) {
     exchange_room[thread] = state;
-    barrier();
+    shared_barrier();
     if (thread >= wave_size()) {
       return state;
     }

@@ -242,13 +242,13 @@ CRK_FN void exchange_in_block(Item (&v)[E], uint32_t mask, bool smaller, uint32_
       shared.put(2 * i * threads + thread, v[first + i]);
       shared.put((2 * i + 1) * threads + thread, v[E - 1 - first - i]);
     }
-    barrier();
+    shared_barrier();
     CRK_UNROLL
     for (int i = 0; i < at_once / 2; i++) {
       keep(v[first + i], shared.get((2 * i + Mirror) * threads + partner), smaller);
       keep(v[E - 1 - first - i], shared.get((2 * i + !Mirror) * threads + partner), smaller);
     }
-    barrier();
+    shared_barrier();
   }
 }
 

@@ -51,7 +51,7 @@
 namespace crk {
 namespace port {
 
-/* Loads through caches that AMD's compiler chooses by itself. */
+/* Plain accesses, for data that no other block uses during the launch. */
 template <class T>
 CRK_FN T load(const T *address) {
   return *address;
@@ -59,6 +59,37 @@ CRK_FN T load(const T *address) {
 template <class T>
 CRK_FN void store(T *address, T value) {
   *address = value;
+}
+
+/* Accesses to global memory that other blocks use during the launch. None is left out, and each goes past the caches
+ * that only some threads of its scope use: the GPU (AGENT), or all GPUs and the host (SYSTEM). A value is a number of
+ * pieces of up to 8 bytes. Another thread may see some pieces before others. The address space is named because clang
+ * refuses atomic loads of constants. */
+template <class T>
+struct pieces {
+  static constexpr unsigned bytes = alignof(T) < 8 ? alignof(T) : 8, count = sizeof(T) / bytes;
+  typedef bits_of<char[bytes]> word;
+  typedef word __attribute__((may_alias, address_space(1))) in_memory;
+  word w[count];
+};
+template <int Scope, class T>
+CRK_FN T load_anew(const T *address) {
+  const auto *from = (const typename pieces<T>::in_memory *)address;
+  pieces<T> bits;
+  CRK_UNROLL
+  for (unsigned i = 0; i < bits.count; i++) {
+    bits.w[i] = __hip_atomic_load(from + i, __ATOMIC_RELAXED, Scope);
+  }
+  return bit_cast<T>(bits);
+}
+template <int Scope, class T>
+CRK_FN void store_through(T *address, T value) {
+  auto *to = (typename pieces<T>::in_memory *)address;
+  const pieces<T> bits = bit_cast<pieces<T>>(value);
+  CRK_UNROLL
+  for (unsigned i = 0; i < bits.count; i++) {
+    __hip_atomic_store(to + i, bits.w[i], __ATOMIC_RELAXED, Scope);
+  }
 }
 
 /* Sums of products of bytes. Each byte is signed if its word is. */
@@ -83,17 +114,19 @@ CRK_FN C dp2a(A a, B b, C c, int from) {
   return c;
 }
 
-/* Barriers of a block. Those with a predicate also tell in how many threads it holds, or whether in any or all. HIP's
- * own need a device library of HIP's version. */
+/* Barriers of a block. Those with a predicate also tell in how many threads it holds, or whether in any or all. Threads
+ * that have returned do not count, so each wave's first live lane sets the counter to 0. HIP's own functions need a
+ * device library of HIP's version. */
 CRK_FN int barrier_count(int predicate) {
   __attribute__((shared)) static int count;
+  const bool is_first = lane() == static_cast<uint32_t>(__builtin_ctzll(ballot(true)));
   barrier();
-  if (thread_index().x + thread_index().y + thread_index().z == 0) {
+  if (is_first) {
     count = 0;
   }
   barrier();
   const uint64_t holds = ballot(predicate != 0);
-  if (lane() == static_cast<uint32_t>(__builtin_ctzll(ballot(true)))) {
+  if (is_first) {
     atomic_add(&count, static_cast<int>(popcount(holds)));
   }
   barrier();
@@ -148,14 +181,14 @@ CRK_PORT_WHOLE_WARPS(>>, 5)
 #define __threadfence_system ::crk::port::fence_system
 #define __ldg                ::crk::port::load
 #define __ldca               ::crk::port::load
-#define __ldcg               ::crk::port::load
+#define __ldcg               ::crk::port::load_anew<__HIP_MEMORY_SCOPE_AGENT>
 #define __ldcs               ::crk::port::load
 #define __ldlu               ::crk::port::load
-#define __ldcv               ::crk::port::load
-#define __stcg               ::crk::port::store
+#define __ldcv               ::crk::port::load_anew<__HIP_MEMORY_SCOPE_SYSTEM>
+#define __stcg               ::crk::port::store_through<__HIP_MEMORY_SCOPE_AGENT>
 #define __stcs               ::crk::port::store
 #define __stwb               ::crk::port::store
-#define __stwt               ::crk::port::store
+#define __stwt               ::crk::port::store_through<__HIP_MEMORY_SCOPE_SYSTEM>
 #define __dp4a               ::crk::port::dp4a
 #define __dp2a_lo(a, b, c)   ::crk::port::dp2a(a, b, c, 0)
 #define __dp2a_hi(a, b, c)   ::crk::port::dp2a(a, b, c, 16)

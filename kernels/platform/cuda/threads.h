@@ -32,6 +32,7 @@ CRK_FN uint64_t ballot(bool predicate) { return __ballot_sync(0xffffffffu, predi
 CRK_FN bool any(bool predicate) { return __any_sync(0xffffffffu, predicate); }
 CRK_FN bool all(bool predicate) { return __all_sync(0xffffffffu, predicate); }
 CRK_FN void barrier() { __syncthreads(); }
+CRK_FN void shared_barrier() { __syncthreads(); }
 CRK_FN void wave_barrier() { __syncwarp(); }
 
 template <class T>

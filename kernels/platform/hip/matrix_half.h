@@ -40,8 +40,18 @@ CRK_FN uint32_t two_halves_of(float low, float high) {
   }
 }
 
-/* What the three kinds of cores share. A tile has the numbers of a column one after the other; 8 more spread the
- * columns over the banks. */
+/* Halves between two columns of a tile, which spread the columns over the banks of shared memory. CDNA reads 16 bytes
+ * per lane for 8 lanes at a time: lanes 0 to 3 with 20 to 23, 4 to 7 with 16 to 19, 8 to 11 with 28 to 31, 12 to 15 with
+ * 24 to 27, and so on from lane 32 on ("LDS and bank conflicts" in the documentation of AMD's Composable Kernel). Lane l
+ * has column l % 16 and piece l / 16 of 16 bytes. So columns must begin two pieces apart. RDNA reads neighbouring lanes
+ * at a time, with one piece each. */
+#if CRK_MATRIX_IS_MFMA(CRK_ARCH_MATRIX)
+inline constexpr int half_padding = 16;
+#else
+inline constexpr int half_padding = 8;
+#endif
+
+/* What the three kinds of cores share. A tile has the numbers of a column one after the other. */
 template <bool Bf16>
 struct half_core_tiles {
   using total = float;
@@ -60,7 +70,7 @@ struct half_core_tiles {
 
   template <int Columns, int Depth, bool Across>
   struct tile_store {
-    static constexpr uint32_t pitch = Depth + 8;
+    static constexpr uint32_t pitch = Depth + half_padding;
     static constexpr uint32_t words = Columns * pitch / 2;
     static constexpr bool copies_pieces = false;
     static constexpr int together = Across ? 2 : 1;

@@ -65,6 +65,22 @@ CRK_FN void barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
+/* On GCN and CDNA barrier() waits for shared memory alone: a block's waves use one cache. On RDNA it waits for all loads
+ * and stores, and from RDNA 3 on clang adds such a wait to the instruction itself. The fences are for the compiler. */
+#if CRK_ARCH_LANES == 64
+CRK_FN void shared_barrier() { barrier(); }
+#else
+CRK_FN void shared_barrier() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+#if defined(__GFX12__)
+  __asm__ volatile("s_wait_dscnt 0x0\n\ts_barrier_signal -1\n\ts_barrier_wait -1" : : : "memory");
+#else
+  __asm__ volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" : : : "memory");
+#endif
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
+#endif
+
 /* The GPU keeps a wave's accesses to shared memory in the program's order. Only the compiler could change it. */
 CRK_FN void wave_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");

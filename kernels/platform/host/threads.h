@@ -53,6 +53,7 @@ CRK_FN void barrier() {
   self->services->barrier(self);
   host::current = self;
 }
+CRK_FN void shared_barrier() { barrier(); }
 
 CRK_FN uint64_t ballot(bool predicate) {
   crk_host_thread_t *self = host::current;
