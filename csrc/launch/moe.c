@@ -1,9 +1,10 @@
-/* Launchers of mixtures of experts (kernels/moe.hip). */
-#include "launch/product.h"
-#include "launch/sliding.h"
+/* Launchers of products of mixtures of experts (kernels/moe.hip). */
+#include "launch/moe.h"
 
 #include "call/matmul_call.h"
 #include "call/moe_call.h"
+#include "launch/product.h"
+#include "launch/sliding.h"
 
 /* Tokens of an expert that each kernel takes at once: kernels without tiles, and kernels with tiles. */
 static const uint32_t vec_tokens[] = {1, 4, 8};
@@ -32,28 +33,6 @@ _Static_assert((int)CRK_QUANT_COUNT *(int)VEC_KERNELS == CRK_SLOTS_OF(MOE_VEC) &
 
 /* ---- checks */
 
-/* A contiguous tensor argument. */
-typedef struct argument {
-  const char *name;
-  crk_const_view_t view;
-  size_t bytes; /* the tensor's size; 0 until it is checked */
-} argument_t;
-
-static crk_status_t check_argument(const char *where, argument_t *argument, size_t elements, uint32_t element_bytes) {
-  argument->bytes = elements * element_bytes;
-  return crk_priv_check_elements(where, argument->name, argument->view, elements, element_bytes);
-}
-
-/* Fails where a written argument overlaps one of `count` others. */
-static crk_status_t check_argument_apart(const char *where, const argument_t *written, const argument_t *others,
-                                         size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    CRK_TRY(crk_priv_check_apart(where, written->name, written->view.ptr, written->bytes, others[i].name,
-                                 others[i].view.ptr, others[i].bytes));
-  }
-  return CRK_OK;
-}
-
 /* A product of tokens with the weights of their experts. */
 enum { WEIGHTS, X, TOKENS, EXPERT_IDS, TOPK_WEIGHTS, ARGUMENTS };
 typedef struct mixture {
@@ -64,7 +43,7 @@ typedef struct mixture {
   crk_dtype_t dtype; /* of x */
   bool has_columns; /* x is blocks of crk_quantize_columns */
   bool is_summed; /* dst is the sum over all tokens */
-  argument_t arguments[ARGUMENTS], dst;
+  crk_moe_argument_t arguments[ARGUMENTS], dst;
   void *dst_ptr; /* of dst's view, to be written */
   float *sum; /* NULL, or where the sum of all tokens' results goes: crk_moe_vec_t */
 } mixture_t;
@@ -72,7 +51,7 @@ typedef struct mixture {
 /* Checks everything but the format and the dtypes. An element of dst has `dst_bytes` bytes. */
 static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
   const char *where = m->where;
-  argument_t *arguments = m->arguments;
+  crk_moe_argument_t *arguments = m->arguments;
   const uint32_t x_bytes = (uint32_t)crk_dtype_size(m->dtype);
   size_t all_rows, x_elements, weight_elements, dst_elements;
   CRK_TRY(crk_priv_checked_product(where, "rows", m->experts, m->rows, &all_rows));
@@ -86,22 +65,22 @@ static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
     CRK_TRY(crk_priv_check_weights(where, arguments[WEIGHTS].name, arguments[WEIGHTS].view, all_rows, m->k, m->info,
                                    &arguments[WEIGHTS].bytes));
   } else {
-    CRK_TRY(check_argument(where, &arguments[WEIGHTS], weight_elements, x_bytes));
+    CRK_TRY(crk_priv_moe_check(where, &arguments[WEIGHTS], weight_elements, x_bytes));
   }
   if (m->has_columns) {
-    CRK_TRY(check_argument(where, &arguments[X], x_elements / CRK_Q8_1_BLOCK * (CRK_Q8_1_BYTES / 4), 4));
+    CRK_TRY(crk_priv_moe_check(where, &arguments[X], x_elements / CRK_Q8_1_BLOCK * (CRK_Q8_1_BYTES / 4), 4));
   } else {
-    CRK_TRY(check_argument(where, &arguments[X], x_elements, x_bytes));
+    CRK_TRY(crk_priv_moe_check(where, &arguments[X], x_elements, x_bytes));
   }
   for (int i = TOKENS; i < ARGUMENTS; i++) {
     /* Two arguments are optional. Without sorted_token_ids tokens are in order; without topk_weights all weights are
      * 1. */
     if (arguments[i].name != NULL && (i != TOPK_WEIGHTS || arguments[i].view.ptr != NULL)) {
-      CRK_TRY(check_argument(where, &arguments[i], m->tokens, 4));
+      CRK_TRY(crk_priv_moe_check(where, &arguments[i], m->tokens, 4));
     }
   }
-  CRK_TRY(check_argument(where, &m->dst, m->is_summed ? m->rows : dst_elements, dst_bytes));
-  return check_argument_apart(where, &m->dst, arguments, ARGUMENTS);
+  CRK_TRY(crk_priv_moe_check(where, &m->dst, m->is_summed ? m->rows : dst_elements, dst_bytes));
+  return crk_priv_moe_check_apart(where, &m->dst, arguments, ARGUMENTS);
 }
 
 /* Fills in the arguments that Candle's functions have, and checks their sizes. */
@@ -204,7 +183,7 @@ static crk_status_t mixture_grid(crk_device_t self, const mixture_t *m, uint64_t
  * CRK_MOST_GRID_YZ tokens. A row of x begins every `stride` blocks of q8_1. */
 static crk_status_t launch_moe_vec_single(crk_device_t self, const mixture_t *m, crk_function_t function,
                                           crk_fault_op_t op, const void *x, uint64_t stride, uint32_t dst_dtype) {
-  const argument_t *a = m->arguments;
+  const crk_moe_argument_t *a = m->arguments;
   crk_moe_vec_t call = {.product = {.parts = {{.weights = a[WEIGHTS].view.ptr, .dst = m->dst_ptr}},
                                     .x = x,
                                     .dtype = dst_dtype,
@@ -236,7 +215,7 @@ static crk_status_t launch_moe_vec_shared(crk_device_t self, const mixture_t *m,
   crk_fault_t fault;
   CRK_TRY(mixture_grid(self, m, across, m->tokens, threads, &grid));
   CRK_TRY(mixture_shape(self, m, op, stride * CRK_Q8_1_BYTES, dst_dtype, grid, threads, &shape, &fault));
-  const argument_t *a = m->arguments;
+  const crk_moe_argument_t *a = m->arguments;
   const void *args[] = {&a[WEIGHTS].view.ptr,
                         &x,
                         &a[TOKENS].view.ptr,
@@ -315,7 +294,7 @@ static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_
   const uint64_t across = crk_priv_ceil_div(m->rows, tiles[choice].rows);
   uint32_t threads;
   CRK_TRY(crk_priv_block_threads(function, &threads));
-  const argument_t *a = m->arguments;
+  const crk_moe_argument_t *a = m->arguments;
   const bool is_few = across * m->tokens <= (uint64_t)16 * crk_priv_units(self);
   crk_moe_tiles_t call = {
       .weights = experts->weights,
@@ -472,7 +451,7 @@ static crk_status_t launch_moe_gate(crk_device_t self, const mixture_t *m, crk_g
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_GATE + m->info->index, CRK_MODULE_MOE, &function, "moe_gate_%s",
                          m->info->name));
-  const argument_t *a = m->arguments;
+  const crk_moe_argument_t *a = m->arguments;
   const uint64_t stride = m->k / CRK_Q8_1_BLOCK;
   crk_moe_gate_t call = {
       .vec = {.product = {.parts = {{.weights = a[WEIGHTS].view.ptr, .dst = m->dst_ptr}, {.weights = up}},
@@ -542,14 +521,14 @@ crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t 
     return CRK_OK;
   }
   CRK_TRY(check_q8_1_bytes(&m, crk_columns_bytes(m.inputs, k)));
-  argument_t other = {"up", up, 0}, written = {"blocks", crk_const(blocks), 0};
+  crk_moe_argument_t other = {"up", up, 0}, written = {"blocks", crk_const(blocks), 0};
   CRK_TRY(crk_priv_check_weights(where, "up", up, experts * rows, k, m.info, &other.bytes));
-  CRK_TRY(check_argument_apart(where, &m.dst, &other, 1));
+  CRK_TRY(crk_priv_moe_check_apart(where, &m.dst, &other, 1));
   if (quantizes) {
     CRK_TRY(crk_priv_check_columns(where, "blocks", tokens, "rows", rows, blocks, &written.bytes));
-    CRK_TRY(check_argument_apart(where, &written, m.arguments, ARGUMENTS));
-    CRK_TRY(check_argument_apart(where, &written, &other, 1));
-    CRK_TRY(check_argument_apart(where, &written, &m.dst, 1));
+    CRK_TRY(crk_priv_moe_check_apart(where, &written, m.arguments, ARGUMENTS));
+    CRK_TRY(crk_priv_moe_check_apart(where, &written, &other, 1));
+    CRK_TRY(crk_priv_moe_check_apart(where, &written, &m.dst, 1));
   }
   const bool fused =
       k != 0 && tokens <= experts && tokens <= CRK_MOST_GRID_YZ && (op == CRK_GATE_SILU || op == CRK_GATE_GELU);
@@ -615,18 +594,18 @@ crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, 
   CRK_TRY(half_index(where, dtype, &type));
   CRK_REFUSE_IF(k % 8 != 0, "%s: k is %zu, not a multiple of 8", where, k);
   CRK_TRY(mixture_check(&m, 2));
-  argument_t *ids = &m.arguments[EXPERT_IDS];
-  CRK_TRY(check_argument(where, ids, tokens, 4));
-  argument_t written[] = {{"expert_counts", crk_const(expert_counts), 0},
-                          {"expert_offsets", crk_const(expert_offsets), 0}};
+  crk_moe_argument_t *ids = &m.arguments[EXPERT_IDS];
+  CRK_TRY(crk_priv_moe_check(where, ids, tokens, 4));
+  crk_moe_argument_t written[] = {{"expert_counts", crk_const(expert_counts), 0},
+                                  {"expert_offsets", crk_const(expert_offsets), 0}};
   const bool counts = expert_counts.ptr != NULL, offsets = expert_offsets.ptr != NULL;
-  CRK_TRY(counts ? check_argument(where, &written[0], experts, 4) : CRK_OK);
-  CRK_TRY(offsets ? check_argument(where, &written[1], experts + 1, 4) : CRK_OK);
+  CRK_TRY(counts ? crk_priv_moe_check(where, &written[0], experts, 4) : CRK_OK);
+  CRK_TRY(offsets ? crk_priv_moe_check(where, &written[1], experts + 1, 4) : CRK_OK);
   for (size_t i = 0; i < 2; i++) {
-    CRK_TRY(check_argument_apart(where, &written[i], m.arguments, ARGUMENTS));
-    CRK_TRY(check_argument_apart(where, &written[i], &m.dst, 1));
+    CRK_TRY(crk_priv_moe_check_apart(where, &written[i], m.arguments, ARGUMENTS));
+    CRK_TRY(crk_priv_moe_check_apart(where, &written[i], &m.dst, 1));
   }
-  CRK_TRY(check_argument_apart(where, &written[0], &written[1], 1));
+  CRK_TRY(crk_priv_moe_check_apart(where, &written[0], &written[1], 1));
   if (counts || offsets) {
     CRK_TRY(count_experts(self, &m, expert_counts, expert_offsets));
   }
@@ -669,236 +648,4 @@ crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t d
   CRK_TRY(crk_priv_check_count(where, "the number of ids", m.tokens));
   /* Ids are not sorted, and neighbours seldom have the same expert. */
   return m.dst.bytes != 0 ? launch_moe_vec(self, &m, CRK_FAULT_INDEXED_MOE, type, 0) : CRK_OK;
-}
-
-/* ---- the order of tokens */
-
-/* The most tokens that the list may have once the tokens of each expert are padded to whole blocks. */
-static uint64_t most_padded(uint64_t count, uint64_t experts, uint64_t block_size) {
-  const uint64_t used = crk_priv_least(count, experts);
-  return count + used * (block_size - 1);
-}
-
-crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size, size_t count, size_t padded,
-                           crk_const_view_t topk_ids, crk_view_t sorted_token_ids, crk_view_t expert_ids,
-                           crk_view_t num_tokens_post_pad, crk_view_t cumsum) {
-  static const char where[] = "crk_moe_align";
-  CRK_CHECK_HANDLE(self, DEVICE, where);
-  CRK_TRY(crk_priv_check_count(where, "experts", experts));
-  CRK_TRY(crk_priv_check_count(where, "block_size", block_size));
-  CRK_TRY(crk_priv_check_count(where, "count", count));
-  CRK_TRY(crk_priv_check_count(where, "padded", padded));
-  CRK_REFUSE_IF(block_size == 0, "%s: block_size is 0; it must be at least 1", where);
-  const uint64_t most = INT32_MAX - (block_size - 1);
-  CRK_REFUSE_IF(most_padded(count, experts, block_size) > most || padded > most,
-                "%s: count %zu or padded %zu may be beyond %d in blocks of block_size %zu", where, count, padded,
-                INT32_MAX, block_size);
-  argument_t ids = {"topk_ids", topk_ids, 0};
-  argument_t written[] = {{"sorted_token_ids", crk_const(sorted_token_ids), 0},
-                          {"expert_ids", crk_const(expert_ids), 0},
-                          {"num_tokens_post_pad", crk_const(num_tokens_post_pad), 0},
-                          {"cumsum", crk_const(cumsum), 0}};
-  CRK_TRY(check_argument(where, &ids, count, 4));
-  const size_t sizes[] = {padded, crk_priv_ceil_div(padded, block_size), 1, experts + 1};
-  for (size_t i = 0; i < 4; i++) {
-    CRK_TRY(check_argument(where, &written[i], sizes[i], 4));
-    CRK_TRY(check_argument_apart(where, &written[i], &ids, 1));
-    CRK_TRY(check_argument_apart(where, &written[i], written, i));
-  }
-  crk_function_t starts, align;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_STARTS, CRK_MODULE_MOE, &starts, "moe_starts"));
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_ALIGN, CRK_MODULE_MOE, &align, "moe_align"));
-  crk_fault_t fault;
-  CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_MOE_ALIGN, &fault));
-  crk_moe_order_t order = {count, experts, padded, {0}};
-  crk_priv_divisor_init(&order.by_block, block_size, false);
-  const crk_dim3_t block = {CRK_MOE_ORDER_THREADS, 1, 1};
-  const void *start_args[] = {&topk_ids.ptr, &cumsum.ptr, &num_tokens_post_pad.ptr, &order, &fault};
-  CRK_TRY(crk_priv_launch_blocks(self, starts, (crk_dim3_t){1, 1, 1}, block, 0, start_args));
-  uint32_t blocks = crk_priv_grid_blocks(self, experts != 0 ? experts : 1, CRK_MOE_ORDER_THREADS);
-  const void *align_args[] = {&topk_ids.ptr, &sorted_token_ids.ptr, &expert_ids.ptr, &cumsum.ptr, &order, &blocks};
-  return crk_priv_launch_blocks(self, align, (crk_dim3_t){blocks, 1, 1}, block, 0, align_args);
-}
-
-/* ---- the choice of experts */
-
-enum { MOST_TOPK = 32 };
-
-static const uint32_t route_shares[] = {
-#define XX(share) share,
-    CRK_MOE_ROUTES(XX)
-#undef XX
-};
-enum { ROUTES = sizeof route_shares / sizeof *route_shares };
-_Static_assert((int)ROUTES == CRK_SLOTS_OF(MOE_ROUTE), "as the list of slots counts");
-_Static_assert((int)CRK_ACTIVATIONS *(int)ROUTES == CRK_SLOTS_OF(MOE_ROUTER), "as the list of slots counts");
-
-/* A choice of experts. */
-enum { RESULTS = 4 };
-static const char *const result_names[RESULTS] = {"topk_weights", "topk_ids", "sorted_token_ids", "expert_ids"};
-typedef struct routing {
-  const char *where;
-  size_t experts, tokens, topk;
-  bool normalise;
-  crk_view_t results[RESULTS]; /* in the order of their names; the last two may have ptr NULL */
-  size_t count; /* numbers of a result; 0: nothing is left to do */
-  uint32_t kernel; /* the index of its share */
-  bool is_sorted; /* the last two results are given */
-} routing_t;
-
-/* Checks the sizes, and sets the last fields. */
-static crk_status_t routing_check(routing_t *r) {
-  const void *sorted = r->results[2].ptr, *of = r->results[3].ptr;
-  const uint32_t most_experts = 32 * route_shares[ROUTES - 1];
-  if (r->experts > most_experts || r->topk > MOST_TOPK) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: experts is %zu, at most %u; topk is %zu, at most %d", r->where,
-                          r->experts, (unsigned)most_experts, r->topk, MOST_TOPK);
-  }
-  CRK_REFUSE_IF(r->topk > r->experts, "%s: topk is %zu, and experts is %zu", r->where, r->topk, r->experts);
-  CRK_TRY(crk_priv_check_count(r->where, "tokens", r->tokens));
-  r->count = r->tokens * r->topk;
-  CRK_TRY(crk_priv_check_count(r->where, "tokens * topk", r->count));
-  CRK_REFUSE_IF((sorted == NULL) != (of == NULL),
-                "%s: sorted_token_ids.ptr is %p and expert_ids.ptr is %p; either both or none is NULL", r->where,
-                sorted, of);
-  r->is_sorted = of != NULL;
-  while (r->experts > 32 * route_shares[r->kernel]) {
-    r->kernel++;
-  }
-  return CRK_OK;
-}
-
-/* Checks the results, which must not overlap the sources, nor each other. */
-static crk_status_t routing_check_results(const routing_t *r, const argument_t *sources, size_t count) {
-  argument_t written[RESULTS];
-  for (size_t i = 0; i < (r->is_sorted ? RESULTS : 2); i++) {
-    written[i] = (argument_t){result_names[i], crk_const(r->results[i]), 0};
-    CRK_TRY(check_argument(r->where, &written[i], r->count, 4));
-    CRK_TRY(check_argument_apart(r->where, &written[i], sources, count));
-    CRK_TRY(check_argument_apart(r->where, &written[i], written, i));
-  }
-  return CRK_OK;
-}
-
-/* The kernel's arguments, for one block. With `sorts` it makes the sorted results. */
-static crk_moe_route_t routing_call(const routing_t *r, const void *logits, bool sorts) {
-  return (crk_moe_route_t){.logits = logits,
-                           .weights = r->results[0].ptr,
-                           .ids = r->results[1].ptr,
-                           .sorted_experts = sorts ? r->results[3].ptr : NULL,
-                           .sorted_tokens = sorts ? r->results[2].ptr : NULL,
-                           .tokens = (uint32_t)r->tokens,
-                           .experts = (uint32_t)r->experts,
-                           .topk = (uint32_t)r->topk,
-                           .normalise = r->normalise,
-                           .blocks = 1};
-}
-
-crk_status_t crk_moe_route(crk_device_t self, size_t experts, size_t tokens, size_t topk, bool normalise,
-                           crk_const_view_t logits, crk_view_t topk_weights, crk_view_t topk_ids,
-                           crk_view_t sorted_token_ids, crk_view_t expert_ids) {
-  routing_t r = {.where = "crk_moe_route",
-                 .experts = experts,
-                 .tokens = tokens,
-                 .topk = topk,
-                 .normalise = normalise,
-                 .results = {topk_weights, topk_ids, sorted_token_ids, expert_ids}};
-  CRK_CHECK_HANDLE(self, DEVICE, r.where);
-  CRK_TRY(routing_check(&r));
-  if (r.count == 0) {
-    return CRK_OK;
-  }
-  argument_t source = {"logits", logits, 0};
-  CRK_TRY(check_argument(r.where, &source, tokens * experts, 4));
-  CRK_TRY(routing_check_results(&r, &source, 1));
-  crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_ROUTE + r.kernel, CRK_MODULE_MOE, &function, "moe_route_%u",
-                         (unsigned)route_shares[r.kernel]));
-  const bool sorts = r.is_sorted && r.count <= CRK_MOE_ROUTE_THREADS;
-  const uint32_t beside = CRK_MOE_ROUTE_THREADS / 32;
-  crk_moe_route_t call = routing_call(&r, logits.ptr, sorts);
-  if (!sorts) {
-    call.blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(tokens, beside), CRK_MOE_ROUTE_THREADS);
-  }
-  const void *args[] = {&call};
-  CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){call.blocks, 1, 1},
-                                 (crk_dim3_t){CRK_MOE_ROUTE_THREADS, 1, 1}, 0, args));
-  if (!r.is_sorted || sorts) {
-    return CRK_OK;
-  }
-  crk_layout_t row;
-  CRK_TRY(crk_layout_contiguous(&r.count, 1, &row));
-  return crk_argsort(self, CRK_DTYPE_U32, &row, crk_const(topk_ids), true, sorted_token_ids, expert_ids);
-}
-
-/* The product and the choice by launches of their own. `scratch` has room for the logits in f32, and behind them for
- * those in dtype if it is another. */
-static crk_status_t router_apart(crk_device_t self, const routing_t *r, crk_dtype_t dtype, size_t k,
-                                 crk_const_view_t weights, crk_const_view_t x, void *scratch) {
-  const size_t row[] = {1, k}, bytes = r->experts * 4;
-  const crk_view_t logits = {scratch, bytes};
-  const crk_view_t rounded = {(char *)scratch + bytes, r->experts * crk_dtype_size(dtype)};
-  const bool is_f32 = dtype == CRK_DTYPE_F32;
-  const crk_layout_t columns = {.rank = 2, .dims = {k, r->experts}, .strides = {1, k}};
-  crk_layout_t x_layout, all;
-  CRK_TRY(crk_layout_contiguous(row, 2, &x_layout));
-  CRK_TRY(crk_matmul(self, dtype, &x_layout, x, &columns, weights, is_f32 ? logits : rounded));
-  if (!is_f32) {
-    CRK_TRY(crk_layout_contiguous(&r->experts, 1, &all));
-    CRK_TRY(crk_cast(self, dtype, CRK_DTYPE_F32, &all, crk_const(rounded), logits));
-  }
-  return crk_moe_route(self, r->experts, 1, r->topk, r->normalise, crk_const(logits), r->results[0], r->results[1],
-                       r->results[2], r->results[3]);
-}
-
-/* Both in one launch. `scratch` has room for an even number of logits. */
-static crk_status_t router_at_once(crk_device_t self, const routing_t *r, crk_dtype_t dtype, uint32_t type, size_t k,
-                                   crk_const_view_t weights, crk_const_view_t x, void *scratch) {
-  crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_ROUTER + type * ROUTES + r->kernel, CRK_MODULE_MOE, &function,
-                         "moe_router_%s_%u", crk_dtype_name(dtype), (unsigned)route_shares[r->kernel]));
-  crk_moe_router_t call = {.x = x.ptr,
-                           .weights = weights.ptr,
-                           .logits = scratch,
-                           .k = k,
-                           .route = routing_call(r, NULL, r->is_sorted),
-                           .blocks = (uint32_t)crk_priv_ceil_div(r->experts, 2)};
-  CRK_TRY(crk_priv_tickets_get(self, &call.ticket));
-  const void *args[] = {&call};
-  return crk_priv_launch_blocks(self, function, (crk_dim3_t){call.blocks, 1, 1},
-                                (crk_dim3_t){CRK_MOE_ROUTE_THREADS, 1, 1}, 0, args);
-}
-
-crk_status_t crk_moe_router(crk_device_t self, crk_dtype_t dtype, size_t experts, size_t k, size_t topk, bool normalise,
-                            crk_const_view_t weights, crk_const_view_t x, crk_view_t topk_weights, crk_view_t topk_ids,
-                            crk_view_t sorted_token_ids, crk_view_t expert_ids) {
-  routing_t r = {.where = "crk_moe_router",
-                 .experts = experts,
-                 .tokens = 1,
-                 .topk = topk,
-                 .normalise = normalise,
-                 .results = {topk_weights, topk_ids, sorted_token_ids, expert_ids}};
-  CRK_CHECK_HANDLE(self, DEVICE, r.where);
-  uint32_t type;
-  CRK_TRY(crk_priv_activation_index(r.where, dtype, &type));
-  CRK_TRY(routing_check(&r));
-  CRK_TRY(crk_priv_check_count(r.where, "k", k));
-  if (r.count == 0) {
-    return CRK_OK;
-  }
-  const uint32_t element = (uint32_t)crk_dtype_size(dtype);
-  size_t elements;
-  argument_t sources[] = {{"weights", weights, 0}, {"x", x, 0}};
-  CRK_TRY(crk_priv_checked_product(r.where, "elements of weights", experts, k, &elements));
-  CRK_TRY(check_argument(r.where, &sources[0], elements, element));
-  CRK_TRY(check_argument(r.where, &sources[1], k, element));
-  CRK_TRY(routing_check_results(&r, sources, 2));
-  const bool fits = k != 0 && ((uintptr_t)weights.ptr | (uintptr_t)x.ptr | k * element) % 16 == 0;
-  const size_t bytes = fits ? (experts + experts % 2) * 4 : experts * (type == 0 ? 4 : 6);
-  void *scratch;
-  CRK_TRY(crk_alloc(self, bytes, &scratch));
-  const crk_status_t status = fits ? router_at_once(self, &r, dtype, type, k, weights, x, scratch)
-                                   : router_apart(self, &r, dtype, k, weights, x, scratch);
-  const crk_status_t freed = crk_free(self, scratch);
-  return status != CRK_OK ? status : freed;
 }

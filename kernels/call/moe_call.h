@@ -1,5 +1,5 @@
 /* Arguments of the kernels of mixtures of experts, and the numbers that launcher and kernels share. Plain C;
- * csrc/launch/moe.c fills the structs in, the headers of kernels/moe read them.
+ * csrc/launch/moe.c, moe_order.c and moe_route.c fill the structs in, the headers of kernels/moe read them.
  *
  * A position is an index into the lists of tokens and experts. A run is a series of neighbouring positions with the
  * same expert. Runs are cut at every multiple of `Most` positions, a constant of each kernel. A list that is sorted by
