@@ -55,11 +55,9 @@ struct attention_shape {
   /* Whether the queries of a step are loaded while the step before is computed. */
   static constexpr bool loads_ahead = has_cores && sizeof(T) == 4 && !is_direct;
 
-  /* Whether the values of a product are read while the product before is computed. Else the compiler reads each one
-   * only when its registers are free, and every product waits. RDNA 3, whose operands take 8 registers, has none left at
-   * a width of 128. */
-  static constexpr bool reads_ahead =
-      has_cores && !is_direct && sizeof(T) == 2 && span == 16 && (Width != 128 || sizeof(typename core::right) <= 16);
+  /* Whether the keys of a product, and the values, are read while the product before is computed. Else the compiler
+   * reads each one only when its registers are free, and every product waits. */
+  static constexpr bool reads_ahead = has_cores && !is_direct && sizeof(T) == 2 && span == 16;
 
   /* Whether results go through shared memory, in the place of the queries: a lane has 4 bytes of a row at a time. */
   static constexpr bool passes_rows = is_direct && sizeof(T) == 2;
@@ -115,7 +113,30 @@ struct attention_team {
       clear(score[i]);
     }
     typename core::left left[S::tall];
-    if constexpr (S::unrolls_steps) {
+    if constexpr (S::unrolls_steps && S::reads_ahead) {
+      constexpr int count = S::steps * S::squares;
+      const auto load = [&](int at) {
+        return S::key_tile::load(room, static_cast<uint32_t>(at % S::squares * S::span),
+                                 static_cast<uint32_t>(at / S::squares * S::span));
+      };
+      typename core::right right = load(0);
+      CRK_UNROLL
+      for (int at = 0; at < count; at++) {
+        typename core::right next = right;
+        if (at + 1 < count) {
+          next = load(at + 1);
+        }
+        keep_order();
+        if (at % S::squares == 0) {
+          load_queries(query, at / S::squares, left);
+        }
+        CRK_UNROLL
+        for (int i = 0; i < S::tall; i++) {
+          core::multiply(left[i], right, score[i][at % S::squares]);
+        }
+        right = next;
+      }
+    } else if constexpr (S::unrolls_steps) {
       CRK_UNROLL
       for (int step = 0; step < S::steps; step++) {
         if (step % 2 == 0) {
@@ -283,10 +304,11 @@ struct attention_team {
         if (S::reads_ahead || n % 4 == 0) {
           keep_order();
         }
-        typename core::right next;
         if (!S::reads_ahead) {
           right = load(n);
-        } else if (n + 1 < S::across) {
+        }
+        typename core::right next = right;
+        if (S::reads_ahead && n + 1 < S::across) {
           next = load(n + 1);
           keep_order();
         }
@@ -294,9 +316,7 @@ struct attention_team {
         for (int i = 0; i < S::tall; i++) {
           core::multiply(left[i], right, sum[i][n]);
         }
-        if (S::reads_ahead) {
-          right = next;
-        }
+        right = next;
       }
     }
   }
