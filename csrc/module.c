@@ -114,6 +114,12 @@ static crk_status_t load_builtin(const char *where, crk_context_t *context, size
   }
   const crk_image_t image = context->driver->builtin(index);
   if (image.data == NULL) {
+    char folder[256];
+    if (context->driver->backend == CRK_BACKEND_HIP &&
+        crk_priv_variable("CANDLE_ROCM_HSACO_DIR", folder, sizeof folder)) {
+      return crk_priv_error(CRK_NO_RUNTIME, "%s: CANDLE_ROCM_HSACO_DIR=%s has no file %s.hsaco; add it, or unset it",
+                            where, folder, module_names[index]);
+    }
     return crk_priv_error(CRK_NO_RUNTIME,
                           "%s: this build has no kernels of module '%s' for %s (the crate's feature '%s')", where,
                           module_names[index], context->info.name, feature_of(context->driver->backend));

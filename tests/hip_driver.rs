@@ -572,7 +572,11 @@ fn preparing_says_what_lacks() {
     std::fs::create_dir_all(&empty).expect("a folder");
     alone("preparing_says_what_lacks", "gfx1100", 6, &[("CANDLE_ROCM_HSACO_DIR", &empty)], || {
         let device = open().expect("the double opens");
-        refused(device.prepare(), Status::NoRuntime, &["crk_device_prepare", "affine"]);
+        refused(
+            device.prepare(),
+            Status::NoRuntime,
+            &["crk_device_prepare", "CANDLE_ROCM_HSACO_DIR=", "no file affine.hsaco"],
+        );
         // SAFETY: NULL is not a handle, which the call refuses.
         assert_eq!(unsafe { sys::crk_device_prepare(std::ptr::null_mut()) }, Status::InvalidArgument);
     });

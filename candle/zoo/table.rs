@@ -169,10 +169,13 @@ chat](../candle/README.md#a-chat) says how to run a model of yours.
 
 | a cell has | meaning |
 |---|---|
-| a number | the model runs in this dtype. The number is its largest difference from Candle's CPU device in f32 with the same weights, as a share of the largest output |
+| a number | the model runs in this dtype. The number is its largest difference from Candle's CPU device in f32 with \
+the same weights, as a share of the largest output |
 | a number in parentheses | the same difference of Candle's CPU device in this dtype |
-| a sentence | the error that the model gives in this dtype. Candle's CPU device refuses it too. `rope` is a check that Candle's CUDA backend makes |
-| `not finite` | some results are infinite or NaN, on Candle's CPU device too. Where that device lacks ops of bf16, its results in f16 count |
+| a sentence | the error that the model gives in this dtype. Candle's CPU device refuses it too. `rope` is a check \
+that Candle's CUDA backend makes |
+| `not finite` | some results are infinite or NaN, on Candle's CPU device too. Where that device lacks ops of bf16, \
+its results in f16 count |
 
 The trials of an architecture \"with flash attention\" call candle-flash-attn on this backend, and compute without it on
 Candle's CPU device. llama, qwen3, qwen3_moe, quantized_llama, quantized_qwen3 and z_image call `candle_nn::ops::sdpa`.

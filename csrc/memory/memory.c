@@ -117,8 +117,8 @@ static void count_live(crk_device_t device, const crk_block_t *block) {
 }
 
 /* Allocates a segment from the driver and returns its free block of at least `bytes`. If the driver is out of memory,
- * returns a cached block instead, where emptying the cache made one available. What `reserver` has reserved, unless it is
- * NULL, is emptied too. The caller does not hold the heap's lock; on success, this function returns with the lock
+ * returns a cached block instead, where emptying the cache made one available. What `reserver` has reserved is emptied
+ * too, unless it is NULL. The caller does not hold the heap's lock; on success, this function returns with the lock
  * held. */
 static crk_status_t segment_create(crk_device_t self, const char *where, size_t bytes, crk_device_t reserver,
                                    crk_block_t **block) {

@@ -41,10 +41,10 @@ CRK_FN uint32_t two_halves_of(float low, float high) {
 }
 
 /* Halves between two columns of a tile, which spread the columns over the banks of shared memory. CDNA reads 16 bytes
- * per lane for 8 lanes at a time: lanes 0 to 3 with 20 to 23, 4 to 7 with 16 to 19, 8 to 11 with 28 to 31, 12 to 15 with
- * 24 to 27, and so on from lane 32 on ("LDS and bank conflicts" in the documentation of AMD's Composable Kernel). Lane l
- * has column l % 16 and piece l / 16 of 16 bytes. So columns must begin two pieces apart. RDNA reads neighbouring lanes
- * at a time, with one piece each. */
+ * per lane for 8 lanes at a time: lanes 0 to 3 with 20 to 23, 4 to 7 with 16 to 19, 8 to 11 with 28 to 31, 12 to 15
+ * with 24 to 27, and so on from lane 32 on ("LDS and bank conflicts" in the documentation of AMD's Composable Kernel).
+ * Lane l has column l % 16 and piece l / 16 of 16 bytes. So columns must begin two pieces apart. RDNA reads
+ * neighbouring lanes at a time, with one piece each. */
 #if CRK_MATRIX_IS_MFMA(CRK_ARCH_MATRIX)
 inline constexpr int half_padding = 16;
 #else

@@ -65,8 +65,9 @@ CRK_FN void barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-/* On GCN and CDNA barrier() waits for shared memory alone: a block's waves use one cache. On RDNA it waits for all loads
- * and stores, and from RDNA 3 on clang adds such a wait to the instruction itself. The fences are for the compiler. */
+/* On GCN and CDNA barrier() waits for shared memory alone: a block's waves use one cache. On RDNA it waits for all
+ * loads and stores, and from RDNA 3 on clang adds such a wait to the instruction itself. The fences are for the
+ * compiler. */
 #if CRK_ARCH_LANES == 64
 CRK_FN void shared_barrier() { barrier(); }
 #else
