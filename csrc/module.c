@@ -117,7 +117,8 @@ static crk_status_t load_builtin(const char *where, crk_context_t *context, size
     char folder[256];
     if (context->driver->backend == CRK_BACKEND_HIP &&
         crk_priv_variable("CANDLE_ROCM_HSACO_DIR", folder, sizeof folder)) {
-      return crk_priv_error(CRK_NO_RUNTIME, "%s: CANDLE_ROCM_HSACO_DIR=%s has no file %s.hsaco; add it, or unset it",
+      return crk_priv_error(CRK_NO_RUNTIME,
+                            "%s: CANDLE_ROCM_HSACO_DIR=%s has no readable file %s.hsaco; add it, or unset the variable",
                             where, folder, module_names[index]);
     }
     return crk_priv_error(CRK_NO_RUNTIME,

@@ -575,7 +575,7 @@ fn preparing_says_what_lacks() {
         refused(
             device.prepare(),
             Status::NoRuntime,
-            &["crk_device_prepare", "CANDLE_ROCM_HSACO_DIR=", "no file affine.hsaco"],
+            &["crk_device_prepare", "CANDLE_ROCM_HSACO_DIR=", "no readable file affine.hsaco"],
         );
         // SAFETY: NULL is not a handle, which the call refuses.
         assert_eq!(unsafe { sys::crk_device_prepare(std::ptr::null_mut()) }, Status::InvalidArgument);

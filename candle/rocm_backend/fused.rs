@@ -689,7 +689,7 @@ fn attention_by_ops(
 ) -> Result<Tensor> {
     let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
     let all = |x: &Tensor| if count == 1 { x.contiguous() } else { repeated(x, count)?.contiguous() };
-    let scores = (q.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;
+    let scores = (q.contiguous()?.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;
     let scores = match cap {
         None => scores,
         Some(cap) => ((scores / cap)?.tanh()? * cap)?,

@@ -590,6 +590,8 @@ fn causal_attention() -> Result<()> {
             let expected = fused::masked_attention(wide_q, wide_k, wide_v, mask, 0.25)?;
             near(&fused::attention(&q, &k, &v, causal, 0.25)?, &expected.to_dtype(dtype)?)?;
             equal(&fused::attention(wide_q, wide_k, wide_v, causal, 0.25)?, &expected)?;
+            let by_tokens = wide_q.transpose(1, 2)?.contiguous()?.transpose(1, 2)?;
+            equal(&fused::attention(&by_tokens, wide_k, wide_v, causal, 0.25)?, &expected)?;
         }
         if dv > 512 {
             let got = fused::masked_attention(&q, &k, &v, Some(&seen.to_device(&device)?), 0.25)?;

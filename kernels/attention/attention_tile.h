@@ -55,8 +55,8 @@ struct attention_shape {
   /* Whether the queries of a step are loaded while the step before is computed. */
   static constexpr bool loads_ahead = has_cores && sizeof(T) == 4 && !is_direct;
 
-  /* Whether the keys of a product, and the values, are read while the product before is computed. Else the compiler
-   * reads each one only when its registers are free, and every product waits. */
+  /* RDNA 3 and 4, halves: the values of a product, and the keys where steps are unrolled, are read while the product
+   * before is computed. Else the compiler reads them only when their registers are free, and every product waits. */
   static constexpr bool reads_ahead = has_cores && !is_direct && sizeof(T) == 2 && span == 16;
 
   /* Whether results go through shared memory, in the place of the queries: a lane has 4 bytes of a row at a time. */

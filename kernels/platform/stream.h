@@ -53,7 +53,7 @@ struct bf16;
  * If stages_keys is true, the pieces of a key that an instruction would load for its operands are no whole lines of
  * memory, and keys should be loaded in another order and pass through shared memory.
  *
- * padding is the number of T's by which keys, or query rows, in shared memory are further apart than they are long.
+ * padding is the number of unused elements behind each key or query row in shared memory.
  *
  * most_width is the largest width of a head for which a lane's registers have room, and most_ahead the largest one for
  * which they also have room for keys that are loaded ahead. */

@@ -2,7 +2,7 @@
 // same rows.
 #include <cuda_fp16.h>
 
-// Every 37th thread returns first, thread 0 too, and all threads of the second and third warp.
+// Every 37th thread returns first, thread 0 too, and all threads of the third and fourth warp, one wave of 64.
 extern "C" __global__ void counts(const int *in, int *out) {
   const int t = threadIdx.x, v = in[t];
   if (t % 37 == 0 || t / 64 == 1) {

@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::session::Session;
 use crate::template::{Message, Role, Template};
 use crate::tokenizer::Tokenizer;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use candle_core::Device;
 use candle_transformers::generation::LogitsProcessor;
 use std::io::{BufRead, IsTerminal, Write};
@@ -17,17 +17,21 @@ pub fn run(options: &Options, device: &Device, input: &mut dyn BufRead, output: 
     if let Some(prompt) = &options.prompt {
         return chat.say(prompt.clone(), output);
     }
-    let mut line = Vec::new();
+    let is_typed = std::io::stdin().is_terminal();
+    let (mut line, mut left_out) = (Vec::new(), 0);
     loop {
-        if std::io::stdin().is_terminal() {
+        if is_typed {
             eprint!("> ");
         }
         line.clear();
         if input.read_until(b'\n', &mut line).context("cannot read standard input")? == 0 {
+            // A script must see that answers are missing. A person has read it.
+            ensure!(left_out == 0 || is_typed, "{left_out} messages have no answer");
             return Ok(());
         }
         let Ok(text) = std::str::from_utf8(&line) else {
             eprintln!("error: the line is not UTF-8; it is left out");
+            left_out += 1;
             continue;
         };
         let message = text.trim_end_matches(['\r', '\n']);
@@ -37,9 +41,28 @@ pub fn run(options: &Options, device: &Device, input: &mut dyn BufRead, output: 
         match chat.say(message.to_owned(), output) {
             // Nobody reads the answers any more.
             Err(error) if error.is::<std::io::Error>() => return Err(error),
-            Err(error) => eprintln!("error: {error:#}; the message is left out"),
+            Err(error) => {
+                eprintln!("error: {error:#}; the message is left out");
+                left_out += 1;
+            }
             Ok(()) => {}
         }
+    }
+}
+
+/// Notes whether anything was written.
+struct Noted<'a> {
+    output: &'a mut dyn Write,
+    has_text: bool,
+}
+
+impl Write for Noted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.has_text |= !bytes.is_empty();
+        self.output.write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.output.flush()
     }
 }
 
@@ -86,8 +109,12 @@ impl Chat {
             Some(template) => template.render(&self.messages)?,
             None => plain(&self.messages),
         };
-        let answer = self.session.answer(&text, self.tokens, output)?;
-        writeln!(output)?;
+        let mut noted = Noted { output, has_text: false };
+        let answer = self.session.answer(&text, self.tokens, &mut noted);
+        if answer.is_ok() || noted.has_text {
+            writeln!(output)?; // also behind a part of an answer
+        }
+        let answer = answer?;
         output.flush()?;
         eprintln!("{answer}");
         if answer.is_full {

@@ -10,6 +10,7 @@ use candle_rocm_tests::device;
 use candle_transformers::generation::Sampling;
 use std::ffi::OsString;
 use std::fs;
+use std::io::IsTerminal;
 use std::path::Path;
 
 fn options(arguments: &[&str]) -> Result<Options> {
@@ -66,14 +67,18 @@ fn lines_without_an_answer_are_left_out() -> Result<()> {
     let path = folder.join("model.gguf");
     write_as(&path, "llama", &Vocabulary { template: Some(INST), ..Vocabulary::scored() }, GgmlDType::F32)?;
     let options = options(&[path.to_str().expect("a path of Unicode"), "--tokens", "4", "--temperature", "0"])?;
-    let answers = |lines: &[&[u8]]| -> Result<String> {
+    let answers = |lines: &[&[u8]]| -> Result<(String, String)> {
         let mut output = Vec::new();
-        run(&options, &device(), &mut lines.concat().as_slice(), &mut output)?;
-        Ok(String::from_utf8(output)?)
+        let end = run(&options, &device(), &mut lines.concat().as_slice(), &mut output);
+        Ok((String::from_utf8(output)?, end.map_or_else(|error| error.to_string(), |()| "answered".to_owned())))
     };
     let long = [&[b'x'; 5000][..], b"\n"].concat();
-    let expected = answers(&[b"hello\n", b"bye\n"])?;
-    assert_eq!(answers(&[b"\xff\n", b"hello\n", b"gr\xfc\xdfe\n", &long, b"bye"])?, expected);
+    let (expected, end) = answers(&[b"hello\n", b"bye\n"])?;
+    assert_eq!(end, "answered");
+    let (found, end) = answers(&[b"\xff\n", b"hello\n", b"gr\xfc\xdfe\n", &long, b"bye"])?;
+    assert_eq!(found, expected);
+    // Somebody who types has read the errors.
+    assert_eq!(end, if std::io::stdin().is_terminal() { "answered" } else { "3 messages have no answer" });
     assert!(options.context < 5000 && expected.lines().count() == 2, "{expected}");
     Ok(())
 }

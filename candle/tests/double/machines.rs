@@ -1,5 +1,5 @@
-//! Machines that lack something: a GPU, or kernels for their GPU. Each test has its own process, and checks that the
-//! error says what to do. Also a machine with two GPUs.
+//! Machines that lack something, such as a GPU or kernels for it, each in a process of its own: the error says what to
+//! do. Also calls that fail, and a machine with two GPUs.
 use candle_core::rocm_backend::kernels::{Buffer, UNARY};
 use candle_core::rocm_backend::rccl::{AllReduce, Comm, Id};
 use candle_core::rocm_backend::{RocmDevice, WrapErr};
@@ -54,14 +54,18 @@ pub fn with_an_event_that_fails() -> Result<()> {
     let bytes = 9 << 20;
     let read = |value: u8| rocm.read(bytes, &mut std::io::repeat(value));
     let whole = |buffer: Buffer| buffer.download::<u8>().w();
+    let made = |wanted: &str| calls().iter().any(|(call, _)| call == wanted);
     assert!(whole(read(1)?)? == vec![1; bytes]);
+    calls();
     fail(c"hipEventRecord", 1, 1);
     says!(read(2), "hipEventRecord");
+    assert!(made("hipHostFree"), "the pinned memory is kept");
     assert!(whole(read(3)?)? == vec![3; bytes]);
+    assert!(made("hipHostMalloc"), "no other pinned memory");
     Ok(())
 }
 
-/// The same in a reduction beside other work: the host waits for it instead, and the next one is right.
+/// An event that fails in a reduction beside other work is an error of that reduction alone.
 pub fn with_a_reduction_whose_event_fails() -> Result<()> {
     let device = Device::new_rocm(0)?;
     let rocm = device.as_rocm_device()?;

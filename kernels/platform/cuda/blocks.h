@@ -8,8 +8,8 @@ template <int V>
 CRK_FN void store_passed(float *dst, const pack<float, V> &values) {
   store_pack<float, V>(dst, values);
 }
-/* Loads from the L2 cache: the L1 cache of this unit may be older than another block's stores. The loads stay where
- * they stand, before what is computed from the first of them. */
+/* Loads from the L2 cache: the L1 cache of this unit may be older than another block's stores. The compiler does not
+ * move these loads, so several are under way before the first result is used. */
 template <int V>
 CRK_FN pack<float, V> load_passed(const float *src) {
   const uint64_t from = __cvta_generic_to_global(src);

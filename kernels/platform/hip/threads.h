@@ -65,10 +65,10 @@ CRK_FN void barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-/* On GCN and CDNA barrier() waits for shared memory alone: a block's waves use one cache. On RDNA it waits for all
- * loads and stores, and from RDNA 3 on clang adds such a wait to the instruction itself. The fences are for the
- * compiler. */
-#if CRK_ARCH_LANES == 64
+/* From CDNA 2 on barrier() waits for shared memory alone: a block's waves use one cache. On RDNA its fences wait for
+ * all loads and stores. On GPUs before CDNA 2 and on RDNA 3, clang also adds such a wait to s_barrier. The fences here
+ * are for the compiler. */
+#if CRK_ARCH_REGISTERS == 512
 CRK_FN void shared_barrier() { barrier(); }
 #else
 CRK_FN void shared_barrier() {
