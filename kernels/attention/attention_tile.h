@@ -56,8 +56,10 @@ struct attention_shape {
   static constexpr bool loads_ahead = has_cores && sizeof(T) == 4 && !is_direct;
 
   /* RDNA 3 and 4, halves: the values of a product, and the keys where steps are unrolled, are read while the product
-   * before is computed. Else the compiler reads them only when their registers are free, and every product waits. */
-  static constexpr bool reads_ahead = has_cores && !is_direct && sizeof(T) == 2 && span == 16;
+   * before is computed. Else the compiler reads them only when their registers are free, and every product waits. Not
+   * with heads of 128 on RDNA 3, whose operands take 8 registers: too few are left. */
+  static constexpr bool reads_ahead =
+      has_cores && !is_direct && sizeof(T) == 2 && span == 16 && (Width != 128 || sizeof(typename core::right) <= 16);
 
   /* Whether results go through shared memory, in the place of the queries: a lane has 4 bytes of a row at a time. */
   static constexpr bool passes_rows = is_direct && sizeof(T) == 2;
