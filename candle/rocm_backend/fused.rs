@@ -578,7 +578,7 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -
         return crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0);
     }
     let seen = if causal { Some(seen_keys(q.dim(D::Minus2)?, k.dim(D::Minus2)?, q.device())?) } else { None };
-    attention_by_ops(q, [k, v], seen.as_ref(), scale, None)
+    masked_attention(q, k, v, seen.as_ref(), scale)
 }
 
 /// The keys that the queries see, as 1 in a mask (queries, keys) of u8. The last query sees all keys.
@@ -677,16 +677,6 @@ pub fn capped_attention(
     if attends(q, k, v, mask) {
         return attention_by_tokens([q, k, v], mask, false, scale, cap)?.transpose(1, 2);
     }
-    attention_by_ops(q, [k, v], mask, scale, cap)
-}
-
-fn attention_by_ops(
-    q: &Tensor,
-    [k, v]: [&Tensor; 2],
-    mask: Option<&Tensor>,
-    scale: f64,
-    cap: Option<f64>,
-) -> Result<Tensor> {
     let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
     let all = |x: &Tensor| if count == 1 { x.contiguous() } else { repeated(x, count)?.contiguous() };
     let scores = (q.contiguous()?.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;
