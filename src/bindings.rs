@@ -1,4 +1,4 @@
-// include/ fnv1a 0681507e341e4ab5d699be412ca4c8cb
+// include/ fnv1a 8f105a31dec8da88a717d64d2bb5c6d1
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -404,10 +404,13 @@ pub struct crk_device_info {
     pub unit_threads: u32,
     /// shared memory (LDS) of each of compute_units
     pub unit_shared_bytes: u64,
+    /** L2 caches, to which the blocks of a launch go in turn: 8 for a whole MI300X, by HIP 7 and later; 1 where the
+ runtime does not tell. The CPU has two, so that its tests take the order of blocks for several caches.*/
+    pub l2_caches: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 560usize];
+    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 568usize];
     [
         "Alignment of crk_device_info",
     ][::core::mem::align_of::<crk_device_info>() - 8usize];
@@ -474,6 +477,9 @@ const _: () = {
     [
         "Offset of field: crk_device_info::unit_shared_bytes",
     ][::core::mem::offset_of!(crk_device_info, unit_shared_bytes) - 552usize];
+    [
+        "Offset of field: crk_device_info::l2_caches",
+    ][::core::mem::offset_of!(crk_device_info, l2_caches) - 560usize];
 };
 impl Default for crk_device_info {
     fn default() -> Self {

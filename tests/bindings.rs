@@ -85,7 +85,7 @@ fn structs_are_as_the_c_compiler_lays_them_out() {
         crk_device_info_t {
             struct_bytes, backend, ordinal, name, architecture, wave_size, compute_units, max_block_threads,
             runtime_version, max_grid_threads, memory_bytes, shared_bytes, target, max_block, max_grid, pci_domain,
-            pci_bus, pci_device, simd_units, unit_threads, unit_shared_bytes
+            pci_bus, pci_device, simd_units, unit_threads, unit_shared_bytes, l2_caches
         }
         crk_view_t { ptr, bytes }
         crk_comm_id_t { bytes }

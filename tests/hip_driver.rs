@@ -234,6 +234,23 @@ fn units(device: &Device) -> (u32, u32, u32, u64) {
     (info.compute_units, info.simd_units, info.unit_threads, info.unit_shared_bytes)
 }
 
+fn caches() -> u64 {
+    open().expect("a device").info().expect("it tells what it is").l2_caches
+}
+
+#[test]
+fn a_cache_per_accelerator_die() {
+    alone("a_cache_per_accelerator_die", "gfx942", 7, &[("HIP_DOUBLE_XCCS", "8")], || assert_eq!(caches(), 8));
+}
+
+#[test]
+fn one_cache_where_the_runtime_does_not_tell() {
+    alone("one_cache_where_the_runtime_does_not_tell", "gfx942", 6, &[], || {
+        assert_eq!(caches(), 1);
+        works(&open().expect("a device"));
+    });
+}
+
 #[test]
 fn compute_units_of_rdna_one_by_one() {
     let test = "compute_units_of_rdna_one_by_one";

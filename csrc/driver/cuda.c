@@ -425,6 +425,7 @@ static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_inf
   told.simd_units = 4 * told.compute_units;
   told.unit_threads = (uint32_t)unit_threads;
   told.unit_shared_bytes = (uint64_t)unit_shared;
+  told.l2_caches = 1;
   told.pci_domain = (uint32_t)pci_domain;
   told.pci_bus = (uint32_t)pci_bus;
   told.pci_device = (uint32_t)pci_device;

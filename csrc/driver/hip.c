@@ -92,6 +92,7 @@ enum {
   HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT = 63,
   HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 74,
   HIP_ATTRIBUTE_WARP_SIZE = 87,
+  HIP_ATTRIBUTE_NUMBER_OF_XCCS = 10018,
 
   HIP_HOST_MALLOC_PORTABLE = 1,
   HIP_HOST_MALLOC_COHERENT = 0x40000000, /* without it the environment variable HIP_HOST_COHERENT decides */
@@ -334,6 +335,17 @@ static void describe_units(crk_device_info_t *info) {
   info->unit_shared_bytes = (uint64_t)counted * architecture->simd.shared_kib << 10;
 }
 
+/* The caches that the blocks of a launch go to in turn: one per accelerator die (XCC) that the device has in its
+ * partition. Runtimes before HIP 7 do not know the attribute, and the emulated GPUs of tests give 0. */
+static void describe_caches(int ordinal, crk_device_info_t *info) {
+  int caches = 0;
+  if (hip.hipDeviceGetAttribute(&caches, HIP_ATTRIBUTE_NUMBER_OF_XCCS, ordinal) != HIP_SUCCESS) {
+    hip_forget_error();
+    caches = 0;
+  }
+  info->l2_caches = caches > 0 ? (uint64_t)caches : 1;
+}
+
 /* The PCI address, from a text such as "0000:03:00.0". It stays 0 if the runtime lacks the call, fails, or has another
  * text: a device works without it. */
 static void describe_pci(int ordinal, crk_device_info_t *info) {
@@ -406,6 +418,7 @@ static crk_status_t hip_describe_device(int ordinal, crk_driver_device_t *device
   info->memory_bytes = memory;
   info->shared_bytes = shared;
   describe_units(info);
+  describe_caches(ordinal, info);
   describe_pci(ordinal, info);
   device->ordinal = ordinal;
   return CRK_OK;

@@ -475,7 +475,7 @@ static crk_status_t end_parts(crk_device_t self, problem_t *problem, crk_status_
 
 enum {
   TILE_PART_KEYS = 256, /* the fewest keys of a part */
-  RUN_SHARE = 4 /* a run has at most this part of the device's units as heads */
+  RUN_SHARE = 4 /* a run has at most this part of the units as heads */
 };
 
 /* The number of parts of the keys. More than one only where few queries see many keys, as behind a long cache: a prompt
@@ -489,22 +489,22 @@ static uint64_t choose_tile_parts(crk_device_t self, const problem_t *problem, u
   return crk_priv_greatest(parts, 1);
 }
 
-/* The heads whose tiles take turns. In a causal call, later tiles see more keys. If the tiles of a head followed each
+/* The heads whose tiles take turns, of `heads` heads on `units` units. In a causal call, later tiles see more keys. If the tiles of a head followed each
  * other, the last heads' longest ones would begin when the other units have nothing left to do. In runs, the blocks
- * that a device holds at once still have several tiles of each head, which share its keys in the cache. */
-static uint64_t choose_run(crk_device_t self, const problem_t *problem) {
-  const uint64_t all_heads = problem->heads * problem->sequences;
+ * that the units hold at once still have several tiles of each head, which share its keys in the cache. */
+static uint64_t choose_run(const problem_t *problem, uint64_t units, uint64_t heads) {
   if (problem->call.right == UINT32_MAX) {
     return 1;
   }
-  uint64_t run = crk_priv_least(crk_priv_greatest(crk_priv_units(self) / RUN_SHARE, 1), all_heads);
-  while (all_heads % run != 0) {
+  uint64_t run = crk_priv_least(crk_priv_greatest(units / RUN_SHARE, 1), heads);
+  while (heads % run != 0) {
     run--;
   }
   return run;
 }
 
-/* A block per tile of queries of a head. Where there would be at most one per unit of the device, tiles are small. */
+/* A block per tile of queries of a head. Where there would be at most one per unit of the device, tiles are small. On a
+ * device with several L2 caches, each cache and its units get as many heads, so that a head's keys are in one cache. */
 static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
   const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
@@ -529,11 +529,17 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   crk_priv_divisor_init(&problem->call.tiles, tiles, false);
   if (tiles <= units / all_heads) {
     count = choose_tile_parts(self, problem, tiles * all_heads);
-  } else if (tiles <= crk_priv_held_blocks(self, function, threads, shared_bytes, 2) / all_heads) {
-    problem->call.paired_units = (uint32_t)units;
-    run = all_heads;
   } else {
-    run = choose_run(self, problem);
+    const uint64_t caches = all_heads % self->context->info.l2_caches == 0 ? self->context->info.l2_caches : 1;
+    if (caches > 1) {
+      crk_priv_cache_order_init(self, &problem->call.order, tiles * all_heads, false);
+    }
+    if (tiles <= crk_priv_held_blocks(self, function, threads, shared_bytes, 2) / all_heads) {
+      problem->call.paired_units = (uint32_t)crk_priv_greatest(units / caches, 1);
+      run = all_heads / caches;
+    } else {
+      run = choose_run(problem, crk_priv_greatest(units / caches, 1), all_heads / caches);
+    }
   }
   crk_priv_divisor_init(&problem->call.run, run, false);
   parts_t parts;

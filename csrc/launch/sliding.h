@@ -11,6 +11,9 @@ enum { CRK_WINDOW_THREADS = 256 }; /* of a block; the kernels' CRK_LAUNCHED_THRE
 /* Prepares the division by `size`, which is at least 1 and below 2^31, or 2^63 for a wide one. */
 void crk_priv_divisor_init(crk_divisor_t *divisor, uint64_t size, bool wide);
 
+/* The order in which `blocks` blocks work on a device with several L2 caches. `wide` as for crk_priv_divisor_init. */
+void crk_priv_cache_order_init(crk_device_t self, crk_cache_order_t *order, uint64_t blocks, bool wide);
+
 /* A window that slides along a dim, and the names that errors use for both. */
 typedef struct crk_window {
   const char *where, *size_name, *window_name;

@@ -54,6 +54,9 @@ typedef struct crk_device_info {
   uint32_t simd_units;        /* 2 per RDNA compute unit, 4 per other compute unit or multiprocessor; CPU threads */
   uint32_t unit_threads;      /* threads that each of compute_units holds at once */
   uint64_t unit_shared_bytes; /* shared memory (LDS) of each of compute_units */
+  /* L2 caches, to which the blocks of a launch go in turn: 8 for a whole MI300X, by HIP 7 and later; 1 where the
+   * runtime does not tell. The CPU has two, so that its tests take the order of blocks for several caches. */
+  uint64_t l2_caches;
 } crk_device_info_t;
 
 /* The number of a backend's devices. CRK_BACKEND_CPU has two: ordinal 0 with wave width 32 and ordinal 1 with 64.

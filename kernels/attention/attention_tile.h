@@ -10,6 +10,7 @@
 
 #include "attention/attention_copy.h"
 #include "attention/attention_store.h"
+#include "numbers/cache_order.h"
 #include "numbers/dot.h"
 
 namespace crk {
@@ -369,22 +370,24 @@ struct attention_team {
  * the queries, then over the runs of heads of all sequences. The last queries come first: with a causal window they see
  * the most keys. In runs of several heads, the launch ends with blocks that have little to do.
  *
- * With paired_units, all blocks run at once, and the device places them on its units in turn. Tiles at the same queries
- * then follow each other, and the second round of blocks goes the other way. So in a causal call the block with the
- * most keys shares its unit with the one that has the fewest. */
+ * With paired_units, all blocks run at once, and the device places those of a run on the units of a cache in turn. Tiles
+ * at the same queries then follow each other, and the second round of blocks goes the other way. So in a causal call
+ * the block with the most keys shares its unit with the one that has the fewest. */
 struct tile_place {
   uint32_t part, tile, head, sequence;
 
   CRK_FN explicit tile_place(const crk_attention_call_t &call) {
-    uint32_t number = static_cast<uint32_t>(call.first_block + block_index().x);
+    const uint32_t tiles = static_cast<uint32_t>(call.tiles.size), heads = static_cast<uint32_t>(call.run.size);
+    uint32_t number = place_in_order(call.order, static_cast<uint32_t>(call.first_block + block_index().x));
     part = take_coordinate(number, call.parts);
-    const uint32_t units = call.paired_units;
-    if (units != 0 && number >= units) {
-      number = static_cast<uint32_t>(call.tiles.size * call.run.size) - 1 - (number - units);
+    uint32_t of_run = take_coordinate(number, call.run), turn = take_coordinate(number, call.tiles);
+    const uint32_t units = call.paired_units, place = turn * heads + of_run;
+    if (units != 0 && place >= units) {
+      turn = tiles * heads - 1 - (place - units);
+      of_run = take_coordinate(turn, call.run);
     }
-    const uint32_t of_run = take_coordinate(number, call.run);
-    tile = static_cast<uint32_t>(call.tiles.size) - 1 - take_coordinate(number, call.tiles);
-    number = number * static_cast<uint32_t>(call.run.size) + of_run;
+    tile = tiles - 1 - turn;
+    number = number * heads + of_run;
     head = take_coordinate(number, call.heads);
     sequence = number;
   }

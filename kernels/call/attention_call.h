@@ -76,6 +76,7 @@ typedef struct crk_attention_call {
   crk_divisor_t block; /* narrow: keys per block of the cache; 1 without a block table */
   crk_divisor_t tiles, heads, group; /* narrow: tiles per head; heads; heads per kv head */
   crk_divisor_t run; /* narrow: heads of a run (attention_tile.h), a divisor of the heads of all sequences */
+  crk_cache_order_t order; /* of the blocks of attention_tile.h; narrow */
   uint64_t first_block; /* number of this launch's first block: a large call takes several launches */
   uint32_t queries, keys; /* per sequence; with starts, the most of any sequence */
   uint32_t d, dv;
@@ -84,8 +85,8 @@ typedef struct crk_attention_call {
   uint32_t prefix_count;
   float scale, softcap;
   uint32_t by_vectors; /* 1: all rows of q, k, v and dst are aligned to 16 bytes */
-  /* For attention_tile.h. Not 0: the device's units, which hold all blocks at once, at most two each; all
-   * heads are one run then. */
+  /* For attention_tile.h. Not 0: the units that share a cache. They hold all of its blocks at once, at most two each;
+   * these are one run of heads then. */
   uint32_t paired_units;
   /* The keys of a sequence are cut into `parts` parts. A part is a range of keys in attention_tile.h. In
    * attention_split.h it has every so-manieth tile of keys. With several parts, each part of a row leaves dv sums, a

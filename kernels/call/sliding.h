@@ -33,6 +33,14 @@ typedef struct crk_divisor {
   uint32_t unused; /* padding */
 } crk_divisor_t;
 
+/* An order of blocks for GPUs with several L2 caches, which serve the launched blocks in turn. Each cache gets `blocks`
+ * blocks that follow each other in the order; the last blocks of a launch, fewer than there are caches, stay in their
+ * places. With 0 in all fields, all do (kernels/numbers/cache_order.h). */
+typedef struct crk_cache_order {
+  crk_divisor_t caches; /* the number of caches; as wide as the numbers of blocks */
+  uint64_t blocks;
+} crk_cache_order_t;
+
 /* The shape of a convolution or a transposed one. */
 typedef struct crk_conv {
   uint64_t c_in, h_in, w_in, c_out, h_out, w_out; /* channels, height and width of the input and of the output */

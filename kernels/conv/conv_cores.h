@@ -88,7 +88,7 @@ CRK_FN bool try_conv_tile(const crk_conv_phases_t &call, const T *weights, const
   using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
   using right_copy = window_copy<T, S::Columns, S::depth, S::Threads>;
   const crk_matmul_t &product = call.most.product;
-  uint64_t block = call.first_block + block_index().x;
+  uint64_t block = place_in_order(product.order, call.first_block + block_index().x);
   const phase_place at(call, block);
   const matmul_place place(product, S::Rows, S::Columns, block);
   const crk_windows_t &windows = call.most.windows;
@@ -106,7 +106,7 @@ CRK_FN bool try_conv_tile(const crk_conv_phases_t &call, const T *weights, const
     return true;
   }
   const crk_conv_phases_t &last = reread(call); /* nothing of this waits in registers */
-  block = last.first_block + settled(block_index().x);
+  block = place_in_order(last.most.product.order, last.first_block + settled(block_index().x));
   const phase_place last_at(last, block);
   const matmul_place last_place(last.most.product, S::Rows, S::Columns, block);
   store_phase(last, last_at, last_place, team, dst);

@@ -363,7 +363,8 @@ CRK_FN bool try_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *ds
   }
   /* Nothing of this waits in registers. */
   const crk_matmul_t &last = reread(call);
-  store_product(last, matmul_place(last, S::Rows, S::Columns, settled(block_index().x)), team, dst);
+  const uint64_t number = number_of_tile(last, settled(block_index().x));
+  store_product(last, matmul_place(last, S::Rows, S::Columns, number), team, dst);
   return false;
 }
 

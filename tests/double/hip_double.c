@@ -11,6 +11,7 @@
  *   HIP_DOUBLE_DEVICES   the number of devices, 1 by default; 0 simulates a machine without a GPU
  *   HIP_DOUBLE_MEMORY    bytes of device memory, 4 GiB by default
  *   HIP_DOUBLE_COMPUTE_UNITS  compute units per device, 12 by default
+ *   HIP_DOUBLE_XCCS           accelerator dies per device, with an L2 cache each; without it the runtime does not know
  *   GPU_ENABLE_WGP_MODE  0: counts RDNA compute units singly, not in pairs, as the real runtime does
  *   HIP_DOUBLE_PEERS     0: the devices do not reach each other's memory
  *   HIP_DOUBLE_UNCACHED  1: there is memory that devices write while another one reads it
@@ -276,7 +277,7 @@ static struct {
   bool ready;
   char architecture[128];
   int version, devices;
-  uint32_t wave_size, compute_units, unit_threads; /* as HIP reports them */
+  uint32_t wave_size, compute_units, unit_threads, xccs; /* as HIP reports them; xccs is 0 for a runtime without */
   size_t memory, used;
   crk_driver_device_t *cpu;
   crk_driver_module_t *modules[CRK_MODULE_COUNT]; /* of the CPU driver */
@@ -329,6 +330,7 @@ static void start(void) {
   state.devices = atoi(setting("HIP_DOUBLE_DEVICES", "1"));
   state.memory = (size_t)strtoull(setting("HIP_DOUBLE_MEMORY", "4294967296"), NULL, 10);
   state.compute_units = (uint32_t)strtoul(setting("HIP_DOUBLE_COMPUTE_UNITS", "12"), NULL, 10);
+  state.xccs = (uint32_t)strtoul(setting("HIP_DOUBLE_XCCS", "0"), NULL, 10);
   char name[sizeof state.architecture];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(state.architecture, ":"), state.architecture);
   const crk_architecture_t *architecture = crk_priv_architecture_find(name);
@@ -807,6 +809,10 @@ API hipDeviceGetAttribute(int *value, int attribute, int device) {
     case 87:
       *value = (int)state.wave_size;
       break; /* warp size */
+    case 10018:
+      REFUSE(state.xccs == 0, hipErrorInvalidValue);
+      *value = (int)state.xccs;
+      break;
     default:
       return leave(hipErrorInvalidValue);
   }

@@ -146,6 +146,7 @@ static crk_status_t cpu_device_info(crk_driver_device_t *device, crk_device_info
   info->simd_units = info->compute_units;
   info->unit_threads = CRK_CPU_UNIT_THREADS;
   info->unit_shared_bytes = (uint64_t)CRK_CPU_UNIT_THREADS / CRK_CPU_BLOCK_THREADS * CRK_CPU_SHARED_BYTES;
+  info->l2_caches = 2;
   return CRK_OK;
 }
 

@@ -40,8 +40,9 @@
 
 #define CRK_ND_ARGUMENT(nd) (nd)
 
-#define CRK_LARGE_SHARED 0
-#define CRK_HAS_WIDE_MMQ 1
+#define CRK_LARGE_SHARED   0
+#define CRK_HAS_WIDE_MMQ   1
+#define CRK_SEVERAL_CACHES 1
 
 namespace crk {
 
