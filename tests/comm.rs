@@ -6,6 +6,7 @@
 //! are replayed, and a rank is lost.
 #![cfg(feature = "cpu")]
 use candle_rocm_sys::{Comm, CommId, CommOp, DType, Device, Error, Status, comm_group, sys};
+use candle_rocm_sys_tests::support::cases::Rng;
 use candle_rocm_sys_tests::support::{self, Guarded};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -106,9 +107,10 @@ fn decode(dtype: DType, bytes: &[u8]) -> f64 {
 /// The values of a rank repeat after so many elements.
 const PERIOD: usize = 251;
 
-/// Element `i` of a rank's source. Small integers: their sums and products are exact in every float dtype.
+/// Element `i` of a rank's source. Small integers: their sums and products are exact in every float dtype. Any two
+/// ranks have different ones.
 fn value(dtype: DType, rank: usize, i: usize) -> f64 {
-    let number = ((i * 7 + rank * 13 + i * i % 11) % 4) as f64;
+    let number = Rng((rank * PERIOD + i) as u64).below(4) as f64;
     if is_float(dtype) || dtype == DType::I32 || dtype == DType::I64 {
         [1.0, -1.0, 2.0, 1.0][number as usize]
     } else {

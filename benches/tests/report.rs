@@ -124,6 +124,8 @@ fn strict_fails_where_something_is_wrong() {
     assert!(text(&output).contains("is unknown: add a line"), "{}", text(&output));
     assert!(text(&output).contains("llama: "), "{}", text(&output));
     assert!(text(&output).contains("check golden/hip:0/"), "{}", text(&output));
+    let output = run(false);
+    assert!(output.status.success(), "without --strict: {}", text(&output));
 }
 
 /// A build for GPUs on a machine without one does not report on the CPU.

@@ -164,8 +164,8 @@ const HEAD: &str = "\
 # Models
 
 Find a model by the module of candle-transformers 0.11.1 that has it. All models in these tables ran on this backend's
-CPU device, at both wave widths, small and with random weights. They do so in every run of `candle/test`. [A
-chat](../candle/README.md#a-chat) says how to run a model of yours.
+CPU device, at both wave widths, small and with random weights. They do so in every run of `candle/test`, but for the
+five large ones named below. [A chat](../candle/README.md#a-chat) says how to run a model of yours.
 
 | a cell has | meaning |
 |---|---|

@@ -410,8 +410,8 @@ fn many_tiles(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matmat", name, 1, |rng, _| product(target, rng, format, (1000, format.elements, 66)))
 }
 
-/// So many weights and columns that NVIDIA GPUs multiply numbers by cuBLAS, not codes. Compares some of
-/// the results with the product of the numbers, before any rounding, by their relative RMS.
+/// So many weights and columns that NVIDIA GPUs multiply numbers by cuBLAS, not codes. Compares some results of each
+/// row and of each column with the product of the numbers, before any rounding, by their relative RMS.
 fn many_columns(target: &Target, name: &str, format: Format) -> Outcome {
     const ROWS: usize = 1030;
     const K: usize = 4096;
@@ -441,11 +441,12 @@ fn many_columns(target: &Target, name: &str, format: Format) -> Outcome {
                 )
             })?;
             let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
-            let (mut error, mut size) = (0.0, 0.0);
-            for row in (0..ROWS).step_by(103).chain([ROWS - 1]) {
+            let (mut errors, mut sizes, mut of_rows) = (0.0, 0.0, Vec::new());
+            for row in 0..ROWS {
+                let (mut error, mut size) = (0.0, 0.0);
                 let bytes = format.bytes * K / format.elements;
                 let elements = format.elements(&weights[row * bytes..][..bytes]);
-                for column in (0..COLUMNS).step_by(24) {
+                for column in (row % 24..COLUMNS).step_by(24) {
                     let expected: f64 = elements
                         .iter()
                         .enumerate()
@@ -455,10 +456,14 @@ fn many_columns(target: &Target, name: &str, format: Format) -> Outcome {
                     error += (result - expected).powi(2);
                     size += expected.powi(2);
                 }
+                (errors, sizes) = (errors + error, sizes + size);
+                of_rows.push((error / size).sqrt());
             }
-            let relative = (error / size).sqrt();
-            if relative.is_nan() || relative > 0.03 {
-                return Err(format!("{}: relative RMS of the errors is {relative}", t.name));
+            // f16 holds the scales of such small activations with an error of up to 4 %.
+            let all = (errors / sizes).sqrt();
+            let wrong = of_rows.iter().position(|row| row.is_nan() || *row > 0.2);
+            if all.is_nan() || all > 0.03 || wrong.is_some() {
+                return Err(format!("{}: relative RMS of the errors is {all}; wrong row: {wrong:?}", t.name));
             }
         }
         Ok(())

@@ -456,7 +456,7 @@ fn where_row(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
 
 fn chosen(ids: &Operand, on_true: &Operand, on_false: &Operand) -> Vec<Expected> {
     let pairs = on_true.elements().into_iter().zip(on_false.elements());
-    ids.elements().into_iter().zip(pairs).map(|(i, (a, b))| Expected::exactly(if i != 0 { a } else { b })).collect()
+    ids.elements().into_iter().zip(pairs).map(|(i, (a, b))| Expected::moved(if i != 0 { a } else { b })).collect()
 }
 
 fn fill(target: &Target, name: &str, t: Type) -> Outcome {
@@ -468,7 +468,7 @@ fn fill(target: &Target, name: &str, t: Type) -> Outcome {
         succeeded(unsafe {
             sys::crk_fill(case.device(), t.dtype, dst.memory.view(), numel, bits.to_le_bytes().as_ptr().cast())
         })?;
-        check(&dst, &vec![Expected::exactly(bits); numel], &[])
+        check(&dst, &vec![Expected::moved(bits); numel], &[])
     })
 }
 
@@ -491,9 +491,9 @@ fn const_set(target: &Target, name: &str, t: Type) -> Outcome {
                 bits.to_le_bytes().as_ptr().cast(),
             )
         })?;
-        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(t.get(&dst.data, i))).collect();
+        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::moved(t.get(&dst.data, i))).collect();
         for index in dst.shape.indices() {
-            expected[index] = Expected::exactly(bits);
+            expected[index] = Expected::moved(bits);
         }
         check(&dst, &expected, &[]).map_err(|problem| format!("{:?}: {problem}", dst.shape))
     })
@@ -531,9 +531,9 @@ fn copy2d(target: &Target, name: &str, t: Type) -> Outcome {
                 dst_offset,
             )
         })?;
-        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(t.get(&dst.data, i))).collect();
+        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::moved(t.get(&dst.data, i))).collect();
         for (index, bits) in dst.shape.indices().into_iter().zip(src.elements()) {
-            expected[index] = Expected::exactly(bits);
+            expected[index] = Expected::moved(bits);
         }
         check(&dst, &expected, &[]).map_err(|problem| format!("{:?} to {:?}: {problem}", src.shape, dst.shape))?;
         src.unchanged()
@@ -557,8 +557,8 @@ fn copy_strided(target: &Target, name: &str, t: Type) -> Outcome {
                 dst_offset,
             )
         })?;
-        let kept = (0..dst_offset).map(|i| Expected::exactly(t.get(&dst.data, i)));
-        let expected: Vec<_> = kept.chain(src.elements().into_iter().map(Expected::exactly)).collect();
+        let kept = (0..dst_offset).map(|i| Expected::moved(t.get(&dst.data, i)));
+        let expected: Vec<_> = kept.chain(src.elements().into_iter().map(Expected::moved)).collect();
         check(&dst, &expected, &[]).map_err(|problem| format!("{:?} to {dst_offset}: {problem}", src.shape))?;
         src.unchanged()
     })
@@ -784,7 +784,7 @@ fn fill_by_name(target: &Target, name: &str, t: Type) -> Outcome {
             numel,
             &[Arg::ptr(dst.memory.ptr()), number, numel.into()],
         )?;
-        check(&dst, &vec![Expected::exactly(bits); numel], &[])?;
+        check(&dst, &vec![Expected::moved(bits); numel], &[])?;
 
         let shape = match case.how {
             How::Random => random_destination(&mut case.rng, &case.dims, case.vector),
@@ -795,9 +795,9 @@ fn fill_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         let info = Info::of(case, &dst.shape)?;
         let args = [numel.into(), case.dims.len().into(), Arg::ptr(info.params.ptr), number, start(&dst)];
         case.launch("fill", &spelt(&format!("const_set_{}", t.name), which), numel, &args)?;
-        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(t.get(&dst.data, i))).collect();
+        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::moved(t.get(&dst.data, i))).collect();
         for index in dst.shape.indices() {
-            expected[index] = Expected::exactly(bits);
+            expected[index] = Expected::moved(bits);
         }
         check(&dst, &expected, &[])?;
 
@@ -811,9 +811,9 @@ fn fill_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         let u32s = [rows, cols, src_stride, dst_stride].map(|n| Arg::from(n as u32));
         let args = [&[Arg::ptr(src.memory.ptr()), Arg::ptr(dst.memory.ptr())], u32s.as_slice()].concat();
         case.launch("fill", &spelt(&format!("copy2d_{}", t.name), which), rows * cols, &args)?;
-        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(t.get(&dst.data, i))).collect();
+        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::moved(t.get(&dst.data, i))).collect();
         for (index, bits) in dst.shape.indices().into_iter().zip(src.elements()) {
-            expected[index] = Expected::exactly(bits);
+            expected[index] = Expected::moved(bits);
         }
         check(&dst, &expected, &[])
     })

@@ -4,7 +4,7 @@
 //! `cargo test --test suites -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
 
-use crate::support::cases::{Rng, Shape, random_dims, random_layout};
+use crate::support::cases::{Rng, Shape, random_destination, random_dims, random_layout};
 use crate::support::number::{BF16, F8, F16, F32, F64, TYPES, Type, U32};
 use crate::support::property::{Operand, Outcome, each_case, layout, value};
 use crate::support::sums::{butterflies, tree};
@@ -422,6 +422,62 @@ fn by_name(target: &Target, name: &str, op: Op, root: &str, t: Type) -> Outcome 
     })
 }
 
+/// sum_T by name, with Candle's geometry. It adds to the numbers of dst, atomically. The terms are integers, and so few
+/// of them are not 0 that all sums are exact, in any order.
+fn sum_by_name(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "reduce", name, 60, |rng, index| {
+        let vector = 16 / t.bytes;
+        let dims = match index % 3 {
+            0 => vec![rng.pick(&[1, 3]), rng.pick(LENGTHS)],
+            _ => random_dims(rng, index % 9, vector, 9000),
+        };
+        let shape = random_destination(rng, &dims, vector);
+        let reduced: Vec<usize> = (0..dims.len()).filter(|_| rng.one_in(2)).collect();
+        let after = |d: usize| dims[d + 1..].iter().product::<usize>();
+        let per_output: usize = reduced.iter().map(|d| dims[*d]).product();
+        let number = |x: i32| if t.is_float() { t.round_bits(x.into()) } else { t.wrap(x.into()) };
+        let mut data = vec![0; shape.reach() * t.bytes];
+        for i in 0..shape.reach() {
+            let x = if rng.below(per_output.max(1)) < 100 { rng.pick(&[-1, 1, 1]) } else { 0 };
+            t.put(&mut data, i, number(x));
+        }
+        let src = Operand::new(target, rng, t, shape, data);
+        let places = rows(&src.shape, &reduced);
+        let mut before = vec![0; places.len() * t.bytes];
+        (0..places.len()).for_each(|o| t.put(&mut before, o, number(o as i32 % 5)));
+        let dst = Operand::new(target, rng, t, Shape::contiguous(&[places.len()]), before);
+        let lengths = reduced.iter().map(|d| dims[*d]);
+        let words = dims.iter().chain(&src.shape.strides).copied().chain(lengths);
+        let words = words.chain(reduced.iter().map(|d| after(*d)).collect::<Vec<_>>());
+        let info: Vec<u8> = words.flat_map(|n| (n as u64).to_le_bytes()).collect();
+        let info = Guarded::new(&target.device, &info, 0).map_err(|error| error.to_string())?;
+        let kernel = format!("sum_{}", t.name);
+        let function = target.device.function_named("reduce", &kernel).map_err(|error| error.to_string())?;
+        let numel = src.shape.numel();
+        let args = [
+            Arg::bits(numel as u64, 8),
+            Arg::bits(dims.len() as u64, 8),
+            Arg::bits(reduced.len() as u64, 8),
+            Arg::ptr(info.ptr()),
+            Arg::ptr(src.memory.ptr().wrapping_byte_add(src.shape.offset * t.bytes)),
+            Arg::ptr(dst.memory.ptr()),
+        ];
+        // SAFETY: these are Candle's arguments, and the buffers fit the shape.
+        unsafe { function.launch(Launch::for_num_elems(numel as u32), &args) }.map_err(|error| error.to_string())?;
+        let got = dst.memory.read()?;
+        for (o, row) in places.iter().enumerate() {
+            let terms = row.iter().map(|i| t.get(&src.data, *i));
+            let expected = terms.fold(number(o as i32 % 5), |sum, x| add(t, sum, x));
+            let bits = t.get(&got, o);
+            if bits != expected {
+                let (got, expected) = (t.show(bits), t.show(expected));
+                return Err(format!("output {o}: got {got}, expected {expected}; {:?} over {reduced:?}", src.shape));
+            }
+        }
+        src.unchanged()
+    })
+}
+
 // ---- graphs, scratch, bad input
 
 /// A capture of reductions, replayed with other values. One of them takes two launches and scratch memory.
@@ -573,6 +629,9 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 add(name("long"), Box::new(move |target, name| long(target, name, op, t)));
                 add(name("by_name"), Box::new(move |target, name| by_name(target, name, op, root, t)));
             }
+        }
+        for t in [BF16, F16, F32, F64, U32] {
+            add(format!("by_name/sum_{}", t.name), Box::new(move |target, name| sum_by_name(target, name, t)));
         }
         add("graph".into(), Box::new(move |target, _| graph(target)));
         add("scratch".into(), Box::new(move |target, _| scratch(target)));

@@ -63,9 +63,9 @@ fn expected(case: &Case, op: Op, sources: &[Operand]) -> Vec<Expected> {
             Op::Binary(root) => reference::binary(root, t, x(0), x(1)),
             Op::Cmp(root) => Expected::exactly(reference::cmp(root, t, x(0), x(1)).into()),
             Op::Cast => reference::cast(t, to, x(0)),
-            Op::Where => Expected::exactly(if x(0) != 0 { x(1) } else { x(2) }),
-            Op::Fill | Op::ConstSet => Expected::exactly(FILL_VALUE & (u64::MAX >> (64 - to.bits()))),
-            Op::Copy2d | Op::CopyStrided => Expected::exactly(x(0)),
+            Op::Where => Expected::moved(if x(0) != 0 { x(1) } else { x(2) }),
+            Op::Fill | Op::ConstSet => Expected::moved(FILL_VALUE & (u64::MAX >> (64 - to.bits()))),
+            Op::Copy2d | Op::CopyStrided => Expected::moved(x(0)),
         }
     };
     (0..case.numel()).map(one).collect()
@@ -81,7 +81,7 @@ fn prove(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Outcome {
     // SAFETY: a live handle and its own memory.
     succeeded(unsafe { prepared.launch(target.device.raw(), &views, dst.memory.view()) })?;
 
-    let mut whole: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(to.get(&dst.data, i))).collect();
+    let mut whole: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::moved(to.get(&dst.data, i))).collect();
     let places = dst.shape.indices();
     for (place, expected) in places.iter().zip(expected(case, op, &sources)) {
         whole[*place] = expected;

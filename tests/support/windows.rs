@@ -144,7 +144,7 @@ pub fn im2col(
         let at = i / (w_k * h_k * s[1]);
         let (x, y, b) = (at % w_out, at / w_out % h_out, at / (w_out * h_out));
         let inside = across.input(x, k_x, s[3]).zip(down.input(y, k_y, s[2]));
-        result.push(Expected::exactly(inside.map_or(0, |(x, y)| src.at(&[b, c, y, x]))));
+        result.push(Expected::moved(inside.map_or(0, |(x, y)| src.at(&[b, c, y, x]))));
     }
     result
 }
@@ -221,7 +221,7 @@ pub fn nearest(src: &Values, (h_out, w_out): (usize, usize)) -> Vec<Expected> {
     let mut result = Vec::new();
     for i in 0..s[0] * s[1] * h_out * w_out {
         let (x, y, at) = (index(i % w_out, s[3], w_out), index(i / w_out % h_out, s[2], h_out), i / (w_out * h_out));
-        result.push(Expected::exactly(src.at(&[at / s[1], at % s[1], y, x])));
+        result.push(Expected::moved(src.at(&[at / s[1], at % s[1], y, x])));
     }
     result
 }

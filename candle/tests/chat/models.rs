@@ -75,7 +75,9 @@ fn logits(model: &mut Model, tokens: &[u32], at: usize) -> Result<Vec<f32>> {
 
 /// The largest difference, relative to the largest magnitude.
 fn difference(a: &[f32], b: &[f32]) -> f32 {
-    let most = |values: &mut dyn Iterator<Item = f32>| values.fold(0f32, |most, value| most.max(value.abs()));
+    // NaN must not pass.
+    let larger = |most: f32, value: f32| if value > most || value.is_nan() { value } else { most };
+    let most = |values: &mut dyn Iterator<Item = f32>| values.map(f32::abs).fold(0f32, larger);
     most(&mut a.iter().zip(b).map(|(a, b)| a - b)) / most(&mut a.iter().copied())
 }
 

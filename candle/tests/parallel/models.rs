@@ -227,7 +227,7 @@ fn difference(found: &[Vec<f32>], expected: &[Vec<f32>]) -> f32 {
         for (a, b) in found.iter().zip(expected) {
             // NaN must not pass.
             let part = (a - b).abs() / mean;
-            largest = if part <= largest { largest } else { part };
+            largest = if part > largest || part.is_nan() { part } else { largest };
         }
     }
     largest

@@ -222,7 +222,7 @@ impl Case {
         let mut case =
             Case { plan, q, k, v, dst, slopes, mask, starts, block_table, prefixes, ranges, lse, flushes, most };
         if rng.one_in(2) {
-            case.spoil_hidden_keys(target, rng);
+            case.spoil_hidden_keys();
         }
         case
     }
@@ -248,7 +248,7 @@ impl Case {
 
     /// Makes the keys that no query sees NaN, and their values large, unless some of them are also those of another key
     /// or head.
-    fn spoil_hidden_keys(&mut self, target: &Target, rng: &mut Rng) {
+    fn spoil_hidden_keys(&mut self) {
         let plan = &self.plan;
         let shared = [&self.k, &self.v].iter().any(|t| t.operand.shape.strides.contains(&0));
         if shared {
@@ -271,12 +271,14 @@ impl Case {
             }
         }
         for (tensor, number) in [(&mut self.k, f64::NAN), (&mut self.v, 30_000.0)] {
-            let (t, mut data, shape) = (tensor.operand.t, tensor.operand.data.clone(), tensor.operand.shape.clone());
+            let (t, columns) = (tensor.operand.t, tensor.operand.shape.dims[3]);
+            let bits = t.round_bits(number);
             for at in &hidden {
-                let at = tensor.at(*at);
-                (at..at + shape.dims[3]).for_each(|at| t.put(&mut data, at, t.round_bits(number)));
+                let first = tensor.at(*at);
+                tensor.numbers[first..first + columns].fill(t.float(bits) as f32);
+                (first..first + columns).for_each(|at| t.put(&mut tensor.operand.data, at, bits));
             }
-            *tensor = Tensor::new(target, rng, t, shape, data);
+            tensor.operand.memory.write(&tensor.operand.data).expect("a copy");
         }
     }
 
@@ -372,6 +374,16 @@ impl Case {
     pub fn results(&self) -> Result<Vec<Vec<u8>>, String> {
         let read = |operand: &Operand| operand.memory.read().map_err(|problem| format!("a destination: {problem}"));
         [Some(&self.dst.operand), self.lse.as_ref()].into_iter().flatten().map(read).collect()
+    }
+
+    /// Results with the rows of the first two queries exchanged in dst.
+    pub fn with_rows_exchanged(&self, results: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut exchanged = results.to_vec();
+        let [first, second] = [0, 1].map(|query| self.dst.at(self.query_at(0, 0, query)) * self.plan.t.bytes);
+        let bytes = self.plan.dv * self.plan.t.bytes;
+        exchanged[0][first..first + bytes].copy_from_slice(&results[0][second..second + bytes]);
+        exchanged[0][second..second + bytes].copy_from_slice(&results[0][first..first + bytes]);
+        exchanged
     }
 
     /// Compares dst and lse with the exact result. All bytes beside it, and all sources, must be as before.
