@@ -335,8 +335,8 @@ static void describe_units(crk_device_info_t *info) {
   info->unit_shared_bytes = (uint64_t)counted * architecture->simd.shared_kib << 10;
 }
 
-/* The caches that the blocks of a launch go to in turn: one per accelerator die (XCC) that the device has in its
- * partition. Runtimes before HIP 7 do not know the attribute, and the emulated GPUs of tests give 0. */
+/* The L2 caches that the blocks of a launch go to in turn: one per accelerator die (XCC) of the device's partition.
+ * Runtimes before HIP 7 do not know the attribute, and some give 0. */
 static void describe_caches(int ordinal, crk_device_info_t *info) {
   int caches = 0;
   if (hip.hipDeviceGetAttribute(&caches, HIP_ATTRIBUTE_NUMBER_OF_XCCS, ordinal) != HIP_SUCCESS) {

@@ -4,6 +4,7 @@
 //! One table serves every release. A hook takes a source by what is in it: by the number of places, and for a part of
 //! Candle that not every release has by a text (`when`). No code asks for a version.
 
+use crate::changes::File;
 use crate::rules::Backend::{self, Cuda};
 use crate::rules::Rule::{self, Beginnings, Functions, Text};
 use crate::rules::{self, Edit, Place};
@@ -18,6 +19,8 @@ pub struct Package {
     /// Whether a release on crates.io has it with a ROCm device of ours. The others are patched in a checkout only.
     pub released: bool,
     pub hooks: &'static [Hook],
+    /// Files with more hooks, which replace whole lines.
+    pub changes: &'static [File],
     /// Files that are copied whole with CUDA renamed to ROCm, and how often each may name CUDA.
     pub copies: &'static [(&'static str, RangeInclusive<usize>)],
     pub features: &'static [(&'static str, &'static [&'static str])],
@@ -35,6 +38,8 @@ impl Package {
 
 /// A change to one file, or to all Rust files of a folder.
 pub struct Hook {
+    /// The file and line of a change; empty for a hook of hooks.rs.
+    pub at: &'static str,
     /// The file, or a folder with a `/` at the end.
     pub file: &'static str,
     /// The number of places that the rule must find, or [`SOME`].
@@ -61,6 +66,7 @@ pub struct Hook {
 
 pub const fn twins(file: &'static str, count: usize, rule: Rule, of: Backend) -> Hook {
     Hook {
+        at: "",
         file,
         count,
         or: &[],
@@ -168,6 +174,7 @@ impl Hook {
 
     fn describe(&self) -> String {
         let mut text = match self.rule {
+            Rule::Text(..) if !self.at.is_empty() => self.at.to_owned(),
             Rule::Text(old, _) => format!("'{}'", old.replace('\n', "\\n")),
             rule => format!("{rule:?} of {:?}", self.of),
         };

@@ -3,20 +3,29 @@
 //! If the number of places found differs, the program fails and names the line. Candle has then changed, and the line
 //! must be checked against it. `.or(..)` are the numbers of other releases, and `.when(..)` is a text of the sources
 //! without which a hook has nothing to do.
+//!
+//! Most changes to candle-transformers replace whole lines. They are in the folder `changes`, as diffs.
 
 use crate::hook::{Hook, Package, SOME, op, start, text, twins};
-use crate::models::TRANSFORMERS;
 use crate::rules::Backend::{Cuda, Metal};
 use crate::rules::Rule::*;
 
 /// The releases whose sources these hooks were compared with. The newest is last. A checkout was: main of 2026-08-14.
 pub const RELEASES: &[&str] = &["0.9.2", "0.10.2", "0.11.0", "0.11.1"];
 
+/// Files of the folder `changes`.
+macro_rules! diffs {
+    [$($name:literal),* $(,)?] => {
+        &[$((concat!($name, ".diff"), include_str!(concat!("../changes/", $name, ".diff")))),*]
+    };
+}
+
 pub static PACKAGES: &[Package] = &[
     Package {
         name: "candle-core",
         released: true,
         hooks: CORE,
+        changes: &[],
         // The stand-ins for a backend that is not compiled in.
         copies: &[("src/dummy_cuda_backend.rs", 54..=54), ("src/quantized/dummy_cuda.rs", 29..=32)],
         features: &[
@@ -35,6 +44,7 @@ pub static PACKAGES: &[Package] = &[
         name: "candle-nn",
         released: true,
         hooks: NN,
+        changes: &[],
         copies: &[],
         features: &[
             ("rocm", &["_rocm", "candle/rocm"]),
@@ -47,6 +57,7 @@ pub static PACKAGES: &[Package] = &[
         name: "candle-flash-attn",
         released: true,
         hooks: FLASH_ATTN,
+        changes: &[],
         copies: &[],
         features: &[
             ("rocm", &["_rocm", "candle/rocm"]),
@@ -59,6 +70,19 @@ pub static PACKAGES: &[Package] = &[
         name: "candle-transformers",
         released: true,
         hooks: TRANSFORMERS,
+        changes: diffs![
+            "attention",
+            "sampling",
+            "rope",
+            "rope_norms",
+            "rope_quantized",
+            "products",
+            "gates",
+            "norms",
+            "residuals",
+            "residuals_quantized",
+            "experts",
+        ],
         copies: &[],
         features: &[
             ("rocm", &["candle/rocm", "candle-nn/rocm", "candle-flash-attn?/rocm"]),
@@ -70,6 +94,7 @@ pub static PACKAGES: &[Package] = &[
         name: "candle-examples",
         released: false,
         hooks: EXAMPLES,
+        changes: &[],
         copies: &[],
         features: &[
             (
@@ -94,6 +119,7 @@ pub static PACKAGES: &[Package] = &[
         name: "candle-pyo3",
         released: false,
         hooks: PYO3,
+        changes: &[],
         copies: &[],
         features: &[("rocm", &["candle/rocm"]), ("rocm-backend", &["candle/rocm-backend"])],
         added: &[],
@@ -242,6 +268,30 @@ const FLASH_ATTN: &[Hook] = &[
         "Device::new_cuda(0).or_else(|_| Device::new_rocm(0))?",
     )
     .or(&[3]),
+];
+
+// The models of candle-transformers call the functions of `candle_nn::fused`, which are one launch each on a ROCm
+// device and the ops that they replace elsewhere. The changes of whole lines are in the folder `changes`.
+const TRANSFORMERS: &[Hook] = &[
+    // Where Candle asks for Metal.
+    twins("src/", SOME, Questions, Metal),
+    // Caches of keys and values grow in place, in every model that is written in these words.
+    text("src/models/", SOME, "Tensor::cat(&[prev_k, ", "candle_nn::fused::grow(&[prev_k, "),
+    text("src/models/", SOME, "Tensor::cat(&[prev_v, ", "candle_nn::fused::grow(&[prev_v, "),
+    text("src/models/", SOME, "Tensor::cat(&[k_cache, ", "candle_nn::fused::grow(&[k_cache, "),
+    text("src/models/", SOME, "Tensor::cat(&[v_cache, ", "candle_nn::fused::grow(&[v_cache, "),
+    text(
+        "src/models/",
+        SOME,
+        "Tensor::cat(&[cache_k, &k], 2)?.contiguous()?",
+        "candle_nn::fused::grow(&[cache_k, &k], 2)?",
+    ),
+    text(
+        "src/models/",
+        SOME,
+        "Tensor::cat(&[cache_v, &v], 2)?.contiguous()?",
+        "candle_nn::fused::grow(&[cache_v, &v], 2)?",
+    ),
 ];
 
 const EXAMPLES: &[Hook] = &[

@@ -1,14 +1,13 @@
 //! `cargo run -p candle-rocm-patch -- DIR` writes copies of Candle's packages with a ROCm device to DIR.
 //!
-//! The table in hooks.rs lists the changes to Candle's sources; rules.rs defines how each kind of change is made. The
-//! backend that is added is candle/rocm_backend.
+//! The table in hooks.rs and the folder `changes` list the changes to Candle's sources; rules.rs defines how each kind
+//! of change is made. The backend that is added is candle/rocm_backend.
 
-mod decoders;
+mod changes;
 mod folder;
 mod hook;
 mod hooks;
 mod manifest;
-mod models;
 mod package;
 mod program;
 mod rules;
@@ -169,8 +168,7 @@ fn patch(source: &mut Source, repository: &Path) -> Result<()> {
     if !problems.is_empty() {
         let list = problems.join("\n");
         bail!(
-            "{} of the hooks in candle/patch/src/hooks.rs do not fit these sources of Candle {}; nothing is \
-             written\n{list}",
+            "{} of the hooks in candle/patch do not fit these sources of Candle {}; nothing is written\n{list}",
             problems.len(),
             source.version
         );
