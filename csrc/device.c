@@ -387,7 +387,7 @@ _Static_assert(sizeof(crk_device_info_t) == CRK_SIZED_UP_TO(crk_device_info_t, l
 crk_status_t crk_device_info(crk_device_t self, crk_device_info_t *info) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_info");
   CRK_REFUSE_IF(info == NULL, "crk_device_info: info is NULL");
-  return crk_priv_sized_give("crk_device_info", "info", CRK_SIZED_UP_TO(crk_device_info_t, l2_caches),
+  return crk_priv_sized_give("crk_device_info", "info", CRK_SIZED_UP_TO(crk_device_info_t, unit_shared_bytes),
                              &self->context->info, sizeof self->context->info, info);
 }
 

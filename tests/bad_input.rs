@@ -727,7 +727,7 @@ fn results_that_begin_with_struct_bytes() {
     });
 }
 
-/// The same for a struct that has grown since its first version, as today's two have not.
+/// The same for a struct that has grown by more since its first version than `crk_device_info_t` has.
 #[test]
 fn results_of_older_versions() {
     unsafe extern "C" {
