@@ -244,6 +244,13 @@ fn a_cache_per_accelerator_die() {
 }
 
 #[test]
+fn one_cache_where_the_runtime_counts_none() {
+    alone("one_cache_where_the_runtime_counts_none", "gfx942", 7, &[("HIP_DOUBLE_XCCS", "0")], || {
+        assert_eq!(caches(), 1)
+    });
+}
+
+#[test]
 fn one_cache_where_the_runtime_does_not_tell() {
     alone("one_cache_where_the_runtime_does_not_tell", "gfx942", 6, &[], || {
         assert_eq!(caches(), 1);

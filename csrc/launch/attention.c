@@ -489,9 +489,10 @@ static uint64_t choose_tile_parts(crk_device_t self, const problem_t *problem, u
   return crk_priv_greatest(parts, 1);
 }
 
-/* The heads whose tiles take turns, of `heads` heads on `units` units. In a causal call, later tiles see more keys. If the tiles of a head followed each
- * other, the last heads' longest ones would begin when the other units have nothing left to do. In runs, the blocks
- * that the units hold at once still have several tiles of each head, which share its keys in the cache. */
+/* How many of `heads` heads take turns with their tiles on `units` units. In a causal call, later tiles see more keys.
+ * If the tiles of a head followed each other, the last heads' longest ones would begin when the other units have
+ * nothing left to do. In runs, the blocks that the units hold at once still have several tiles of each head, which
+ * share its keys in the cache. */
 static uint64_t choose_run(const problem_t *problem, uint64_t units, uint64_t heads) {
   if (problem->call.right == UINT32_MAX) {
     return 1;
@@ -504,7 +505,7 @@ static uint64_t choose_run(const problem_t *problem, uint64_t units, uint64_t he
 }
 
 /* A block per tile of queries of a head. Where there would be at most one per unit of the device, tiles are small. On a
- * device with several L2 caches, each cache and its units get as many heads, so that a head's keys are in one cache. */
+ * device with several L2 caches, each cache gets the same number of heads, so that a head's keys are in one cache. */
 static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
   const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
@@ -531,9 +532,7 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
     count = choose_tile_parts(self, problem, tiles * all_heads);
   } else {
     const uint64_t caches = all_heads % self->context->info.l2_caches == 0 ? self->context->info.l2_caches : 1;
-    if (caches > 1) {
-      crk_priv_cache_order_init(self, &problem->call.order, tiles * all_heads, false);
-    }
+    crk_priv_cache_order_init(&problem->call.order, caches, tiles * all_heads, false);
     if (tiles <= crk_priv_held_blocks(self, function, threads, shared_bytes, 2) / all_heads) {
       problem->call.paired_units = (uint32_t)crk_priv_greatest(units / caches, 1);
       run = all_heads / caches;

@@ -256,7 +256,7 @@ static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *c
   }
   crk_priv_matmul_tiles_init(product, crk_priv_ceil_div(product->rhs.rows, tile->columns),
                              crk_priv_ceil_div(product->lhs.rows, tile->rows));
-  crk_priv_cache_order_init(self, &product->order, plan->tiles * parts, true);
+  crk_priv_cache_order_init(&product->order, self->context->info.l2_caches, plan->tiles * parts, true);
   const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
   const void *dst = parts > 1 ? sums : convolution->dst.ptr;
   const void *args[] = {call, &kernel->src, &images->src, &dst};

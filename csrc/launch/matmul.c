@@ -149,7 +149,7 @@ static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t funct
   CRK_TRY(crk_priv_block_threads(function, &threads));
   crk_priv_matmul_tiles_init(call, across, down);
   const uint64_t blocks = across * down * call->parts.size * call->batch.numel;
-  crk_priv_cache_order_init(self, &call->order, blocks, true);
+  crk_priv_cache_order_init(&call->order, self->context->info.l2_caches, blocks, true);
   const void *args[] = {call, &problem->lhs, &problem->rhs, &problem->dst};
   return crk_priv_launch_all_blocks(self, function, blocks, threads, shared_bytes, &call->first_block, args);
 }

@@ -19,13 +19,9 @@ void crk_priv_divisor_init(crk_divisor_t *divisor, uint64_t size, bool wide) {
   *divisor = (crk_divisor_t){size, (wide ? crk_priv_wide_quotient(rest, size) : (rest << 32) / size) + 1, shift, 0};
 }
 
-void crk_priv_cache_order_init(crk_device_t self, crk_cache_order_t *order, uint64_t blocks, bool wide) {
-  const uint64_t caches = self->context->info.l2_caches;
-  *order = (crk_cache_order_t){.blocks = 0};
-  if (caches > 1) {
-    order->blocks = blocks / caches;
-    crk_priv_divisor_init(&order->caches, caches, wide);
-  }
+void crk_priv_cache_order_init(crk_cache_order_t *order, uint64_t caches, uint64_t blocks, bool wide) {
+  order->blocks = blocks / caches;
+  crk_priv_divisor_init(&order->caches, caches, wide);
 }
 
 static crk_status_t check_window(const crk_window_t *w, size_t *reach) {

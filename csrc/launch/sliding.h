@@ -1,5 +1,5 @@
-/* sliding.h: shared by the launchers of convolutions, pools and upsampling: sizes, checks and divisors. Matrix
- * products and mixtures of experts use some of it too. */
+/* sliding.h: shared by the launchers of convolutions, pools and upsampling: sizes, checks, divisors and the order of
+ * blocks. Matrix products, attention and mixtures of experts use some of it too. */
 #ifndef CRK_LAUNCH_SLIDING_H
 #define CRK_LAUNCH_SLIDING_H
 
@@ -11,8 +11,8 @@ enum { CRK_WINDOW_THREADS = 256 }; /* of a block; the kernels' CRK_LAUNCHED_THRE
 /* Prepares the division by `size`, which is at least 1 and below 2^31, or 2^63 for a wide one. */
 void crk_priv_divisor_init(crk_divisor_t *divisor, uint64_t size, bool wide);
 
-/* The order in which `blocks` blocks work on a device with several L2 caches. `wide` as for crk_priv_divisor_init. */
-void crk_priv_cache_order_init(crk_device_t self, crk_cache_order_t *order, uint64_t blocks, bool wide);
+/* The order in which `blocks` blocks work on a device with `caches` L2 caches. `wide` as for crk_priv_divisor_init. */
+void crk_priv_cache_order_init(crk_cache_order_t *order, uint64_t caches, uint64_t blocks, bool wide);
 
 /* A window that slides along a dim, and the names that errors use for both. */
 typedef struct crk_window {

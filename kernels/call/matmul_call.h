@@ -103,7 +103,7 @@ typedef struct crk_matmul {
    * that run at once read few rows of both operands, which then are in the cache.
    * `band`: tiles of a band. heights: tiles along m in a band, and in the last band if it has fewer. */
   crk_divisor_t tiles, parts, band, heights[2];
-  crk_cache_order_t order; /* of the blocks' numbers; wide */
+  crk_cache_order_t order; /* of the tiles' blocks; wide. matmul_vec.h has none */
   uint64_t whole_bands; /* bands with the first height */
   /* Elements of k per part; the last part may have fewer. If there are several parts, each is a whole number of steps,
    * and dst is scratch memory. It takes the sums of part 0 for the whole batch, then those of part 1, and so on. */

@@ -1,6 +1,7 @@
-/* Arguments of convolutions, im2col, col2im1d, pools and upsampling, and crk_divisor_t, the division that these and
- * other kernels use. Plain C; csrc/launch/conv.c, im2col.c and pool.c fill the structs in, kernels/conv reads them.
- * matmul_call.h and moe_call.h include this file for crk_divisor_t. Sizes and strides are in elements.
+/* Arguments of convolutions, im2col, col2im1d, pools and upsampling; crk_divisor_t, the division that these and other
+ * kernels use; and crk_cache_order_t, the order of tiles. Plain C; csrc/launch/conv.c, im2col.c and pool.c fill the
+ * structs in, kernels/conv reads them. matmul_call.h and moe_call.h include this file for crk_divisor_t. Sizes and
+ * strides are in elements.
  *
  * A 1-D op is a 2-D one whose images and windows are 1 high and have no padding above and below. */
 #ifndef CRK_SLIDING_H
@@ -35,7 +36,7 @@ typedef struct crk_divisor {
 
 /* An order of blocks for GPUs with several L2 caches, which serve the launched blocks in turn. Each cache gets `blocks`
  * blocks that follow each other in the order; the last blocks of a launch, fewer than there are caches, stay in their
- * places. With 0 in all fields, all do (kernels/numbers/cache_order.h). */
+ * places. If all fields are 0, all blocks do (kernels/numbers/cache_order.h). */
 typedef struct crk_cache_order {
   crk_divisor_t caches; /* the number of caches; as wide as the numbers of blocks */
   uint64_t blocks;

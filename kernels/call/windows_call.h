@@ -78,7 +78,8 @@ typedef struct crk_phases {
  * are counted first. Blocks count the phases first, then as crk_matmul_t says. */
 typedef struct crk_conv_phases {
   /* The product of the phase with the most taps and positions. `columns` is for the phases across with the most taps.
-   * The product's first_block is 0, its order is that of all blocks; its strides of dst and the paddings do not count. */
+   * The product's first_block is 0, and its order that of all blocks. Its strides of dst and the paddings do not
+   * count. */
   crk_conv_cores_t most;
   crk_divisor_t fewer_columns; /* narrow: columns of the window in the phases that have one tap less, or 1 */
   crk_phases_t down, across;

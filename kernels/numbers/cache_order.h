@@ -7,8 +7,8 @@
 
 namespace crk {
 
-/* What block `number` of a call works on. Blocks i, i + caches, i + 2 * caches, .. share a cache, and get neighbouring
- * numbers. I is uint32_t for narrow divisors, uint64_t for wide ones. */
+/* Returns the place of block `number` of a call in the order. Blocks i, i + caches, i + 2 * caches, .. share a cache,
+ * and get neighbouring places. I is uint32_t for narrow divisors, uint64_t for wide ones. */
 template <class I>
 CRK_FN I place_in_order(const crk_cache_order_t &order, I number) {
 #if CRK_SEVERAL_CACHES

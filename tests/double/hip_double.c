@@ -277,7 +277,8 @@ static struct {
   bool ready;
   char architecture[128];
   int version, devices;
-  uint32_t wave_size, compute_units, unit_threads, xccs; /* as HIP reports them; xccs is 0 for a runtime without */
+  uint32_t wave_size, compute_units, unit_threads; /* as HIP reports them */
+  int xccs; /* below 0 for a runtime that does not know */
   size_t memory, used;
   crk_driver_device_t *cpu;
   crk_driver_module_t *modules[CRK_MODULE_COUNT]; /* of the CPU driver */
@@ -330,7 +331,7 @@ static void start(void) {
   state.devices = atoi(setting("HIP_DOUBLE_DEVICES", "1"));
   state.memory = (size_t)strtoull(setting("HIP_DOUBLE_MEMORY", "4294967296"), NULL, 10);
   state.compute_units = (uint32_t)strtoul(setting("HIP_DOUBLE_COMPUTE_UNITS", "12"), NULL, 10);
-  state.xccs = (uint32_t)strtoul(setting("HIP_DOUBLE_XCCS", "0"), NULL, 10);
+  state.xccs = atoi(setting("HIP_DOUBLE_XCCS", "-1"));
   char name[sizeof state.architecture];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(state.architecture, ":"), state.architecture);
   const crk_architecture_t *architecture = crk_priv_architecture_find(name);
@@ -810,8 +811,8 @@ API hipDeviceGetAttribute(int *value, int attribute, int device) {
       *value = (int)state.wave_size;
       break; /* warp size */
     case 10018:
-      REFUSE(state.xccs == 0, hipErrorInvalidValue);
-      *value = (int)state.xccs;
+      REFUSE(state.xccs < 0, hipErrorInvalidValue);
+      *value = state.xccs;
       break;
     default:
       return leave(hipErrorInvalidValue);

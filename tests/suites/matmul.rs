@@ -567,7 +567,7 @@ fn launch_by_name(
         operand.memory.ptr().cast::<u8>().wrapping_add(skipped).cast()
     };
     for (first_block, count) in [(0, 1), (1, blocks - 1)] {
-        let caches = 1 + blocks % 8;
+        let caches = (blocks / 2).clamp(1, 8);
         let order = CacheOrder { caches: divisor(caches), blocks: (blocks / caches) as u64 };
         let mut call = Call { first_block, order, ..*call };
         for (side, operand) in [(&mut call.lhs, &problem.lhs), (&mut call.rhs, &problem.rhs)] {

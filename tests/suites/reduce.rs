@@ -429,7 +429,7 @@ fn sum_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         let vector = 16 / t.bytes;
         let dims = match index % 3 {
             0 => vec![rng.pick(&[1, 3]), rng.pick(LENGTHS)],
-            _ => random_dims(rng, index % 9, vector, 9000),
+            _ => random_dims(rng, index / 3 % 9, vector, 9000),
         };
         let shape = random_destination(rng, &dims, vector);
         let reduced: Vec<usize> = (0..dims.len()).filter(|_| rng.one_in(2)).collect();

@@ -42,6 +42,8 @@ fn double() -> Option<&'static str> {
     #[cfg(all(target_os = "linux", feature = "cpu"))]
     {
         hip_double::install("gfx1100");
+        // Another number of L2 caches than the CPU has.
+        std::env::set_var("HIP_DOUBLE_XCCS", "3");
         Some("hip:0")
     }
     #[cfg(not(all(target_os = "linux", feature = "cpu")))]

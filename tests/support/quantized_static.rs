@@ -93,6 +93,9 @@ pub fn dot_blocks(format: Format, row: &[u8], y: &[u8], columns: usize, column: 
 
 /// Compares mat-mat blocks bit for bit. A NaN sum may have other bits.
 fn compare_blocks(layout: Layout, got: &[u8], expected: &[u8]) -> Result<(), String> {
+    if got.len() != expected.len() {
+        return Err(format!("{} bytes where {} are expected", got.len(), expected.len()));
+    }
     compare(U8, Close::Bits, &got[got.len() / 144 * 144..], &expected[expected.len() / 144 * 144..])?;
     let head = if layout == Layout::D4 { F32 } else { F16 };
     for (at, (g, e)) in got.chunks_exact(144).zip(expected.chunks_exact(144)).enumerate() {

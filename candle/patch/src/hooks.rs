@@ -1,4 +1,5 @@
-//! Every change to Candle's sources, one line per change: the file, the number of places, and the rule (see rules.rs).
+//! The changes to parts of Candle's lines, one line per change: the file, the number of places, and the rule (see
+//! rules.rs).
 //!
 //! If the number of places found differs, the program fails and names the line. Candle has then changed, and the line
 //! must be checked against it. `.or(..)` are the numbers of other releases, and `.when(..)` is a text of the sources
@@ -271,7 +272,7 @@ const FLASH_ATTN: &[Hook] = &[
 ];
 
 // The models of candle-transformers call the functions of `candle_nn::fused`, which are one launch each on a ROCm
-// device and the ops that they replace elsewhere. The changes of whole lines are in the folder `changes`.
+// device and the ops that they replace elsewhere.
 const TRANSFORMERS: &[Hook] = &[
     // Where Candle asks for Metal.
     twins("src/", SOME, Questions, Metal),

@@ -15,11 +15,12 @@
 /* Arguments lie in constant memory, where a variable index works. */
 #define CRK_ND_ARGUMENT(nd) (nd)
 
-#define CRK_LARGE_SHARED 1
-#define CRK_HAS_WIDE_MMQ 1
-#define CRK_HAS_F16      1
-#define CRK_HAS_BF16     1
-#define CRK_HAS_CUDA_EXP 1
+#define CRK_LARGE_SHARED   1
+#define CRK_HAS_WIDE_MMQ   1
+#define CRK_SEVERAL_CACHES 0
+#define CRK_HAS_F16        1
+#define CRK_HAS_BF16       1
+#define CRK_HAS_CUDA_EXP   1
 
 namespace crk {
 
