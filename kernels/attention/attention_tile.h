@@ -370,7 +370,7 @@ struct attention_team {
  * the queries, then over the runs of heads of all sequences. The last queries come first: with a causal window they see
  * the most keys. In runs of several heads, the launch ends with blocks that have little to do.
  *
- * With paired_units, all blocks run at once, and the device places those of a run on the units of a cache in turn.
+ * With paired_units, all blocks run at once. The device places the blocks of a run on the units of a cache in turn.
  * Tiles at the same queries then follow each other, and the second round of blocks goes the other way. So in a causal
  * call the block with the most keys shares its unit with the one that has the fewest. */
 struct tile_place {

@@ -30,7 +30,7 @@ impl Expected {
         Expected { bits, low: f64::NAN, high: f64::NAN, anything: false, is_moved: false }
     }
 
-    /// These bits, those of a NaN too: the result of an op that only moves values.
+    /// The result of an op that only moves values: these bits, and for a NaN no others.
     pub fn moved(bits: u64) -> Expected {
         Expected { is_moved: true, ..Expected::exactly(bits) }
     }

@@ -5,7 +5,7 @@ use crate::rules::Rule;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 
-/// The name of a file, and what is in it.
+/// A file's name, and its text.
 pub type File = (&'static str, &'static str);
 
 #[derive(Default)]
