@@ -531,13 +531,14 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   if (tiles <= units / all_heads) {
     count = choose_tile_parts(self, problem, tiles * all_heads);
   } else {
-    const uint64_t caches = all_heads % self->context->info.l2_caches == 0 ? self->context->info.l2_caches : 1;
+    const uint64_t l2_caches = self->context->info.l2_caches, caches = all_heads % l2_caches == 0 ? l2_caches : 1;
+    const uint64_t cache_units = crk_priv_greatest(units / caches, 1), cache_heads = all_heads / caches;
     crk_priv_cache_order_init(&problem->call.order, caches, tiles * all_heads, false);
     if (tiles <= crk_priv_held_blocks(self, function, threads, shared_bytes, 2) / all_heads) {
-      problem->call.paired_units = (uint32_t)crk_priv_greatest(units / caches, 1);
-      run = all_heads / caches;
+      problem->call.paired_units = (uint32_t)cache_units;
+      run = cache_heads;
     } else {
-      run = choose_run(problem, crk_priv_greatest(units / caches, 1), all_heads / caches);
+      run = choose_run(problem, cache_units, cache_heads);
     }
   }
   crk_priv_divisor_init(&problem->call.run, run, false);
