@@ -19,12 +19,16 @@
     crk::conv_cores<T, rows, columns, threads>(CRK_ND_ARGUMENT(call), weights, images, dst); \
   }
 #endif
+#define CRK_CONV_CORES_TALL(rows, columns, cuda_threads, threads, cost)                           \
+  CRK_CONV_CORES_OF(conv_bf16, crk_conv_cores_t, crk::bf16, rows, columns, cuda_threads, threads) \
+  CRK_CONV_CORES_OF(conv_f16, crk_conv_cores_t, crk::f16, rows, columns, cuda_threads, threads)
 #define CRK_CONV_CORES_BOTH(suffix, T, ...)                          \
   CRK_CONV_CORES_OF(conv_##suffix, crk_conv_cores_t, T, __VA_ARGS__) \
   CRK_CONV_CORES_OF(conv_transpose_##suffix, crk_conv_phases_t, T, __VA_ARGS__)
 #define CRK_CONV_CORES_HALVES(rows, columns, cuda_threads, threads, cost)    \
   CRK_CONV_CORES_BOTH(bf16, crk::bf16, rows, columns, cuda_threads, threads) \
   CRK_CONV_CORES_BOTH(f16, crk::f16, rows, columns, cuda_threads, threads)
+CRK_CONV_TALL_TILE(CRK_CONV_CORES_TALL)
 CRK_CONV_TILES(CRK_CONV_CORES_HALVES)
 
 #define CRK_CONV_PIXELS(bits)                                                                       \

@@ -757,6 +757,11 @@ fn convolutions() {
                 |on| convolve(on, F16, [1, 12, 64, 64], 128, 3, true),
                 &["conv_b16_pixels", "conv_f16_128x128_cores 32"],
             ),
+            (
+                "a tall tile per unit",
+                |on| convolve(on, F16, [1, 16, 4, 128], 320, 3, true),
+                &["conv_f16_160x128_cores 8"],
+            ),
             ("medium", |on| convolve(on, F16, [1, 16, 64, 64], 64, 3, true), &["conv_f16_64x64_cores 64"]),
             (
                 "few outputs",

@@ -6,8 +6,8 @@
 /* The most neighbouring numbers of dst that a lane stores at once (numbers/square.h). */
 enum { STORED_TOGETHER = 8 };
 /* A part of k has at least LEAST_STEPS times CRK_CONV_PART_STEP numbers. To write, read and add up one number of a part
- * costs SUM_COST, in the unit of CRK_CONV_TILES, and the launch for it SUMS_COST: 8 bytes at 3 TB/s, and 3 us. */
-enum { LEAST_STEPS = 4, SUM_COST = 40, SUMS_COST = 94000000 };
+ * costs SUM_COST, and the launch for it SUMS_COST: 1.3 ps and 3 us, in the unit of CRK_CONV_TILES. */
+enum { LEAST_STEPS = 4, SUM_COST = 45, SUMS_COST = 106000000 };
 /* A tile of f32 takes so many times as long: an H200 reaches 60 Tflop/s, and 330 in f16. */
 enum { FLOAT_COST = 5 };
 
@@ -17,10 +17,10 @@ typedef struct tile {
 } tile_t;
 static const tile_t tiles[] = {
 #define XX(rows, columns, cuda_threads, threads, cost) {rows, columns, cost, CRK_CONV_CUDA_BYTES(rows, columns)},
-    CRK_CONV_TILES(XX)
+    CRK_CONV_TALL_TILE(XX) CRK_CONV_TILES(XX)
 #undef XX
 };
-enum { TILES = sizeof(tiles) / sizeof(*tiles) };
+enum { TILES = sizeof(tiles) / sizeof(*tiles), LARGE = 1 /* the first tile but the tall one */ };
 _Static_assert(2 * (int)TILES * (int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(CONV_CORES), "as the list of slots counts");
 
 /* The products of an image. A phase of a transposed convolution is a product; others are one. */
@@ -163,12 +163,13 @@ typedef struct plan {
  * Parts of k fill the device where tiles are few, but they must be added up. */
 static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution, const work_t *work) {
   const crk_conv_t *s = &convolution->shape;
-  const uint64_t factor = convolution->dtype == CRK_DTYPE_F32 ? FLOAT_COST : 1;
+  const bool is_float = convolution->dtype == CRK_DTYPE_F32, has_tall = !is_float && !convolution->transposed;
+  const uint64_t factor = is_float ? FLOAT_COST : 1;
   const uint64_t positions = work->height * work->width, numel = dst_numel(convolution);
   const uint64_t steps = crk_priv_ceil_div(work->k, CRK_CONV_PART_STEP);
   plan_t best = {0};
   double least = 0;
-  for (uint32_t i = 0; i < TILES; i++) {
+  for (uint32_t i = has_tall ? 0 : LARGE; i < TILES; i++) {
     const tile_t *tile = &tiles[i];
     const uint64_t count = crk_priv_ceil_div(s->c_out, tile->rows) * crk_priv_ceil_div(positions, tile->columns) *
                            convolution->batch * work->phases;

@@ -65,7 +65,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(SORT_MERGE, 2)                                             \
   XX(CONV, CRK_DTYPE_COUNT)                                     \
   XX(CONV_TRANSPOSE, CRK_DTYPE_COUNT)                           \
-  XX(CONV_CORES, 2 * 3 * CRK_DTYPE_COUNT)                       \
+  XX(CONV_CORES, 2 * 4 * CRK_DTYPE_COUNT)                       \
   XX(CONV_PIXELS, 2)                                            \
   XX(IM2COL, CRK_WIDTHS)                                        \
   XX(IM2COL_TILE, CRK_WIDTHS)                                   \

@@ -37,7 +37,7 @@ CRK_FN bool try_conv_tile(const crk_conv_cores_t &call, const T *weights, const 
     return true;
   }
   const crk_matmul_t &last = reread(call).product; /* nothing of this waits in registers */
-  store_product(last, matmul_place(last, S::Rows, S::Columns), team, dst);
+  store_product<S>(last, matmul_place(last, S::Rows, S::Columns), team, dst, room);
   return false;
 }
 

@@ -8,48 +8,11 @@
 
 #include "matmul/matmul_place.h"
 #include "matmul/operand_copy.h"
-#include "numbers/dot.h"
+#include "matmul/product_shape.h"
+#include "matmul/product_store.h"
 
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
-
-/* How `Threads` threads share a tile of Rows x Columns. */
-template <class T, int Rows_, int Columns_, int Threads_>
-struct product_shape {
-  static constexpr int Rows = Rows_, Columns = Columns_, Threads = Threads_;
-  using core = near_core<T>;
-  static constexpr bool has_cores = !same<core, plain_core<T>>;
-  static constexpr int span = static_cast<int>(core::span), teams = Threads / static_cast<int>(core::team);
-
-  /* The teams across a tile: so that a team's part is as square as can be, and reads as few operands as can be. */
-  CRK_FN static constexpr int edges(int across) {
-    const int down = teams / across, rows = Rows / down, columns = Columns / across;
-    return teams % across == 0 && rows % 16 == 0 && rows != 0 && columns % span == 0 && columns != 0 ? rows + columns
-                                                                                                     : 1 << 20;
-  }
-  CRK_FN static constexpr int best_across() {
-    int best = 1;
-    for (int across = 2; across <= teams; across *= 2) {
-      best = edges(across) < edges(best) ? across : best;
-    }
-    return best;
-  }
-  static constexpr int teams_across = best_across(), team_rows = Rows / (teams / teams_across),
-                       team_columns = Columns / teams_across;
-  static constexpr int tall = team_rows / 16, wide = team_columns / span;
-  static_assert(tall >= 1 && wide >= 1 && tall * 16 * (teams / teams_across) == Rows, "whole squares per team");
-
-  static constexpr bool is_direct = core::template tile<64, 64, false>::copies_pieces;
-  /* Without matrix cores a tile in shared memory may hold floats. */
-  static constexpr int depth =
-      has_cores || on_host ? CRK_MATMUL_DEPTH(is_direct, Rows, Columns) * 2 / static_cast<int>(sizeof(T)) : 32;
-  static constexpr int slots = is_direct ? CRK_MATMUL_CUDA_SLOTS : 1;
-};
-
-/* The words of a step in shared memory. A tile's size is the same for both orders of an operand. */
-template <class S>
-inline constexpr uint32_t step_words = S::core::template tile<S::Rows, S::depth, false>::words +
-                                       S::core::template tile<S::Columns, S::depth, false>::words;
 
 /* The sums of a team, and how a step is added to them. Infinite: by multiply_infinite (numbers/square.h). */
 template <class S, class Left, class Right, bool Infinite = false>
@@ -290,45 +253,6 @@ CRK_FN void add_products(Team &team, Left &left, Right &right, uint32_t *room, u
   }
 }
 
-/* Stores the sums of a team as D. */
-template <class D, class Team>
-CRK_FN void store_sums(const crk_matmul_t &call, const matmul_place &place, const Team &team, D *dst) {
-  const bool by_vectors = call.by_vectors != 0;
-  team.store([&](uint32_t row, uint32_t column, const auto &sums) {
-    constexpr int count = static_cast<int>(sizeof(sums.v) / sizeof(sums.v[0]));
-    if (row < place.rows) {
-      D *const to = dst + row * call.row_stride + column * call.column_stride;
-      pack<D, count> values;
-      CRK_UNROLL
-      for (int j = 0; j < count; j++) {
-        values.v[j] = convert<D>(sums.v[j]);
-      }
-      if (by_vectors) {
-        if (column < place.columns) {
-          store_pack(to, values);
-        }
-      } else {
-        CRK_UNROLL
-        for (int j = 0; j < count; j++) {
-          if (column + static_cast<uint32_t>(j) < place.columns) {
-            to[static_cast<uint32_t>(j) * call.column_stride] = values.v[j];
-          }
-        }
-      }
-    }
-  });
-}
-
-/* Stores the product of a team in dst, or in scratch memory if k has several parts. */
-template <class Team, class T>
-CRK_FN void store_product(const crk_matmul_t &call, const matmul_place &place, const Team &team, T *dst) {
-  if (call.parts.size > 1) {
-    store_sums(call, place, team, reinterpret_cast<wide<T> *>(dst) + place.dst);
-  } else {
-    store_sums(call, place, team, dst + place.dst);
-  }
-}
-
 /* Whether a sum of the tile is NaN although a number may be right (near_core): then the tile is computed again. All
  * threads of the block must call it. */
 template <class T, bool Infinite, class Team>
@@ -364,7 +288,7 @@ CRK_FN bool try_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *ds
   /* Nothing of this waits in registers. */
   const crk_matmul_t &last = reread(call);
   const uint64_t number = number_of_tile(last, settled(block_index().x));
-  store_product(last, matmul_place(last, S::Rows, S::Columns, number), team, dst);
+  store_product<S>(last, matmul_place(last, S::Rows, S::Columns, number), team, dst, room);
   return false;
 }
 

@@ -59,7 +59,7 @@ CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t
   add_products<S>(team, left, right, room, call.shape.k);
   const crk_moe_tiles_t &last = reread(call); /* nothing of this waits in registers */
   const routes r = routes_of(last);
-  team.store([&](uint32_t c, uint32_t column, const auto &sums) {
+  const auto store = [&](uint32_t c, uint32_t column, const auto &sums) {
     constexpr int count = static_cast<int>(sizeof(sums.v) / sizeof(sums.v[0]));
     const uint32_t row = block_index().x * S::Columns + column;
     if (c < run.count && row < last.shape.rows) {
@@ -83,7 +83,14 @@ CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t
         }
       }
     }
-  });
+  };
+  if constexpr (S::is_direct) {
+    const result_tile<S, float> results(room);
+    results.put(team, [](uint32_t, uint32_t, const auto &sums) { return sums; });
+    results.for_pieces(store);
+  } else {
+    team.store(store);
+  }
 }
 
 /* The positions of a slot at which runs of this launch's experts begin: bit i is position first + i. A wave's lanes

@@ -13,15 +13,16 @@ template <class T, class Tile, int Rows, int Width, int Threads>
 struct tile_pieces {
   static constexpr int piece = 16 / static_cast<int>(sizeof(T)), parts = Width / piece;
   static constexpr int together = Tile::together, groups = Rows / together;
-  static constexpr int loads = (groups * parts + Threads - 1) / Threads;
   using pieces = pack<T, piece>;
 
   /* The first group of rows and the first part of this thread. `near` threads have neighbouring parts of a row, which
    * are a cache line; but at most 4 where rows are stored together, so that at most 4 stores go to a bank. Other
    * threads have the other groups, and then the other parts. */
   static constexpr int near = together == 1 && parts % 8 == 0 ? 8 : parts % 4 == 0 ? 4 : 2, lines = Threads / near;
-  static_assert(parts % near == 0 && (groups % lines == 0 || lines % groups == 0), "each thread has one pattern");
-  static constexpr int passes = groups > lines ? groups / lines : 1; /* to cover the rows with one part each */
+  static_assert(parts % near == 0 && (groups > lines || lines % groups == 0), "each thread has one pattern");
+  static constexpr int passes = (groups + lines - 1) / lines; /* to cover the rows with one part each */
+  static constexpr int loads = groups > lines ? passes *(parts / near) : (groups *parts + Threads - 1) / Threads;
+  static constexpr bool is_even = groups > lines ? groups % lines == 0 : groups *parts % Threads == 0;
   uint32_t row, part;
 
   CRK_FN tile_pieces() {
@@ -33,7 +34,9 @@ struct tile_pieces {
   CRK_FN static constexpr uint32_t part_add(int n) {
     return static_cast<uint32_t>(n / passes * near * (groups > lines ? 1 : lines / groups));
   }
-  CRK_FN bool has(int n) const { return groups * parts % Threads == 0 || part + part_add(n) < parts; }
+  CRK_FN bool has(int n) const {
+    return is_even || (groups > lines ? row + row_add(n) < static_cast<uint32_t>(Rows) : part + part_add(n) < parts);
+  }
 
   /* Stores pieces with number n in the tile, if this thread has them. */
   CRK_FN void put(uint32_t *tile, int n, const pieces (&some)[together]) const {

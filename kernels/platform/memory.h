@@ -35,6 +35,10 @@ CRK_FN pack<T, V> load_aligned(const T *src);
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values);
 
+/* store_pack of 16 bytes that the caches should not keep. Only where async_copies::present. */
+template <class T, int V>
+CRK_FN void store_streamed(T *dst, const pack<T, V> &values);
+
 /* Stores the bits of a pack of at most 16 bytes over elements of another type. `to` is aligned to the pack's size. */
 template <class T, class U, int V>
 CRK_FN void store_bits(T *to, const pack<U, V> &values);

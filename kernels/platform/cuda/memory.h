@@ -68,6 +68,11 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   }
 }
 
+template <class T, int V>
+CRK_FN void store_streamed(T *dst, const pack<T, V> &values) {
+  __stcs(reinterpret_cast<uint4 *>(dst), bit_cast<uint4>(values));
+}
+
 /* Loads four words at once if they are aligned to 16 bytes, as they mostly are in blocks with a multiple of 16 bytes.
  * Else loads aligned words, which are shifted into place later. */
 template <int N>

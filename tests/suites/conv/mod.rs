@@ -151,6 +151,10 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         for (name, transposed) in [("products/graph", false), ("products/transposed_graph", true)] {
             add(name.into(), Box::new(move |target, _| products::graph(target, transposed)));
         }
+        add("products/tall".into(), Box::new(move |target, _| products::tall(target)));
+        if target.name.starts_with("cuda:") {
+            add("products/streamed".into(), Box::new(move |target, _| products::streamed(target)));
+        }
         add("products/pieces".into(), Box::new(move |target, _| products::pieces(target)));
         add("sizes".into(), Box::new(move |_, _| calls::sizes()));
         add("graph".into(), Box::new(move |target, _| calls::graph(target)));

@@ -188,6 +188,52 @@ pub fn pieces(target: &Target) -> Outcome {
     Ok(())
 }
 
+/// As many rows of 320 channels as make a tall tile for each unit of the device: the launcher then takes that tile
+/// (tests/choices.rs).
+pub fn tall(target: &Target) -> Outcome {
+    let info = target.device.info().map_err(|error| error.to_string())?;
+    let units = info.simd_units as usize / if info.backend == Backend::Cpu { 1 } else { 4 };
+    many_channels(target, units.div_ceil(2))
+}
+
+/// A result of 33.6 MB, which the kernels of NVIDIA GPUs store as a stream (kernels/matmul/product_store.h).
+pub fn streamed(target: &Target) -> Outcome {
+    many_channels(target, 410)
+}
+
+/// 320 channels of `height` rows of 128.
+fn many_channels(target: &Target, height: usize) -> Outcome {
+    const INPUTS: usize = 8;
+    const OUTPUTS: usize = 320;
+    const WIDTH: usize = 128;
+    let device = &target.device;
+    let text = |error: candle_rocm_sys::Error| error.to_string();
+    let width = WIDTH + 2;
+    let number = |i: usize, shift: usize| ((i * 5 + shift) % 7) as i64 - 3;
+    let numbers = |count: usize, shift: usize| (0..count).map(|i| number(i, shift)).collect::<Vec<_>>();
+    let upload = |numbers: &[i64]| {
+        let halves: Vec<u16> = numbers.iter().map(|x| F16.round_bits(*x as f64) as u16).collect();
+        device.upload(&halves).map_err(text)
+    };
+    let (pixels, weights) = (numbers(INPUTS * height * width, 0), numbers(INPUTS * OUTPUTS * 3, 1));
+    let images = Layout::contiguous(&[1, INPUTS, height, width]).map_err(text)?;
+    let kernel = Layout::contiguous(&[OUTPUTS, INPUTS, 1, 3]).map_err(text)?;
+    let dst = upload(&vec![1; OUTPUTS * height * WIDTH])?;
+    let (src, taps) = (upload(&pixels)?, upload(&weights)?);
+    device.conv2d(F16.dtype, (&images, &src), (&kernel, &taps), &dst, Conv::default()).map_err(text)?;
+    for (i, got) in dst.download::<u16>().map_err(text)?.into_iter().enumerate() {
+        let (x, y, o) = (i % WIDTH, i / WIDTH % height, i / (WIDTH * height));
+        let mut sum = 0;
+        for (c, tap) in (0..INPUTS).flat_map(|c| (0..3).map(move |tap| (c, tap))) {
+            sum += pixels[(c * height + y) * width + x + tap] * weights[(o * INPUTS + c) * 3 + tap];
+        }
+        if got != F16.round_bits(sum as f64) as u16 {
+            return Err(format!("{height} rows, element {i}: {}, expected {sum}", F16.float(got.into())));
+        }
+    }
+    Ok(())
+}
+
 /// A capture takes the scratch memory too: replays see new images and weights.
 pub fn graph(target: &Target, transposed: bool) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
