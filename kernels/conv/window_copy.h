@@ -176,7 +176,7 @@ struct direct_windows : window_steps<T, Rows, Depth, Threads> {
   using base::base;
   using P = typename base::P;
   using copies = choose<base::tile::copies_pieces, async_copies, void>;
-  static_assert(P::groups * P::parts % Threads == 0, "every thread has every piece");
+  static_assert(P::is_even, "every thread has every piece");
 
   static constexpr bool is_direct = true;
 

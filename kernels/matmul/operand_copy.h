@@ -161,7 +161,7 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
   using P = typename base::template pieces_of<Across>;
   using copies = choose<tile::copies_pieces, async_copies, void>;
   static constexpr bool is_direct = true;
-  static_assert(P::groups * P::parts % Threads == 0, "every thread has a piece each time");
+  static_assert(P::is_even, "every thread has a piece each time");
   const P own;
   uint64_t offset; /* from `first` to the pieces of this thread, in elements */
   uint32_t next_line; /* from a piece to that of the next pass over the tile, in bytes */

@@ -41,13 +41,12 @@ struct result_tile {
 
   CRK_FN explicit result_tile(uint32_t *room) : first(reinterpret_cast<D *>(room)) {}
 
-  /* Puts all sums there, as make(row, column, sums) gives them. All threads of the block must call it. */
+  /* Puts all sums there, as make(sums) gives them. All threads of the block must call it. */
   template <class Team, class Make>
   CRK_FN void put(const Team &team, const Make &make) const {
     shared_barrier(); /* the operands have been read */
-    team.store([&](uint32_t row, uint32_t column, const auto &sums) {
-      store_pack(first + row * pitch + column, make(row, column, sums));
-    });
+    team.store(
+        [&](uint32_t row, uint32_t column, const auto &sums) { store_pack(first + row * pitch + column, make(sums)); });
     shared_barrier();
   }
   /* Calls store(row, column, values) for pieces of 16 bytes: those of a wave follow each other. */
@@ -80,7 +79,7 @@ struct result_tile {
 template <class S, class D, class Team>
 CRK_FN void store_tile(const crk_matmul_t &call, const matmul_place &place, const Team &team, D *dst, uint32_t *room) {
   const result_tile<S, D> results(room);
-  results.put(team, [](uint32_t, uint32_t, const auto &sums) { return converted<D>(sums); });
+  results.put(team, [](const auto &sums) { return converted<D>(sums); });
   if (call.by_vectors == 0) {
     results.for_each(call.row_stride == 1, [&](uint32_t row, uint32_t column, D value) {
       if (row < place.rows && column < place.columns) {

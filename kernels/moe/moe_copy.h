@@ -20,7 +20,7 @@ struct token_copy {
   using copies = choose<Direct, async_copies, void>;
   static constexpr bool is_direct = Direct;
   static_assert(P::together == 1, "one row at a time");
-  static_assert(!Direct || P::groups * P::parts % Threads == 0, "every thread has a piece each time");
+  static_assert(!Direct || P::is_even, "every thread has a piece each time");
   const P own;
   const T *first; /* row 0 of x, at the step */
   uint32_t stride, count;
@@ -53,7 +53,7 @@ struct token_copy {
   }
   CRK_FN const T *from(int n) const {
     const uint32_t at = (own.part + P::part_add(n)) * P::piece;
-    return first + row_of(n) + (P::groups * P::parts % Threads == 0 ? at : at % Depth);
+    return first + row_of(n) + (P::is_even ? at : at % Depth);
   }
 
   CRK_FN bool by_pieces() const { return !Direct || is_aligned; }
