@@ -135,7 +135,7 @@ CRK_FN void store_sums(const crk_matmul_t &call, const matmul_place &place, cons
   }
 }
 
-/* Stores the sums of a tile in dst, or in scratch memory if k has several parts. `room` is the block's shared memory. */
+/* Stores the sums of a tile in dst, or in scratch memory if k has several parts. `room` is shared memory. */
 template <class S, class Team, class T>
 CRK_FN void store_product(const crk_matmul_t &call, const matmul_place &place, const Team &team, T *dst,
                           uint32_t *room) {
