@@ -762,6 +762,15 @@ fn convolutions() {
                 |on| convolve(on, F16, [1, 16, 4, 128], 320, 3, true),
                 &["conv_f16_160x128_cores 8"],
             ),
+            (
+                "a tall tile per unit, transposed",
+                |on| {
+                    let (images, kernel) = (plain(&[1, 16, 4, 126]), plain(&[16, 320, 1, 3]));
+                    let operands = ((&images, &on.a), (&kernel, &on.b));
+                    on.device.conv_transpose2d(F16, operands.0, operands.1, &on.dst, Conv::default())
+                },
+                &["conv_b16_pixels", "conv_transpose_f16_128x64_cores 24"],
+            ),
             ("medium", |on| convolve(on, F16, [1, 16, 64, 64], 64, 3, true), &["conv_f16_64x64_cores 64"]),
             (
                 "few outputs",
@@ -805,6 +814,11 @@ fn convolutions_on_float_cores() {
                 &["conv_b32_pixels", "conv_f32_64x64_cores 2", "matmul_f32_parts"],
             ),
             ("channels last", |on| convolve(on, F32, [1, 16, 64, 64], 128, 3, true), &["conv_f32_128x128_cores 32"]),
+            (
+                "a tall tile per unit",
+                |on| convolve(on, F32, [1, 16, 8, 128], 320, 3, true),
+                &["conv_f32_128x128_cores 24"],
+            ),
             (
                 "f64",
                 |on| convolve(on, DType::F64, [1, 64, 8, 8], 64, 3, false),

@@ -3,13 +3,13 @@
 #include "launch/convolution.h"
 #include "launch/matmul.h"
 
-/* The most neighbouring numbers of dst that a lane stores at once (numbers/square.h). */
+/* The most neighbouring numbers of dst that a lane stores at once (numbers/square.h, matmul/product_store.h). */
 enum { STORED_TOGETHER = 8 };
 /* A part of k has at least LEAST_STEPS times CRK_CONV_PART_STEP numbers. To write, read and add up one number of a part
  * costs SUM_COST, and the launch for it SUMS_COST: 1.3 ps and 3 us, in the unit of CRK_CONV_TILES. */
 enum { LEAST_STEPS = 4, SUM_COST = 45, SUMS_COST = 106000000 };
-/* A tile of f32 takes so many times as long: an H200 reaches 60 Tflop/s, and 330 in f16. */
-enum { FLOAT_COST = 5 };
+/* A tile of f32 takes so many times as long: an H200 reaches 62 Tflop/s, and 420 in f16. */
+enum { FLOAT_COST = 7 };
 
 typedef struct tile {
   uint32_t rows, columns, cost;
@@ -20,7 +20,7 @@ static const tile_t tiles[] = {
     CRK_CONV_TALL_TILE(XX) CRK_CONV_TILES(XX)
 #undef XX
 };
-enum { TILES = sizeof(tiles) / sizeof(*tiles), LARGE = 1 /* the first tile but the tall one */ };
+enum { TALL, LARGE, TILES = sizeof(tiles) / sizeof(*tiles) };
 _Static_assert(2 * (int)TILES * (int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(CONV_CORES), "as the list of slots counts");
 
 /* The products of an image. A phase of a transposed convolution is a product; others are one. */
@@ -63,9 +63,10 @@ bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *
     return false;
   }
   const uint64_t channels = padded_channels(convolution), pieces = channels / piece_of(convolution);
-  if (s->h_in > limit / bytes_of(convolution) / channels / s->w_in || s->h_k > limit / channels / s->w_k ||
-      s->h_out > limit / s->w_out || s->h_in * s->w_in * pieces > limit / 2 / convolution->batch ||
-      s->h_k * s->w_k * pieces > limit / s->c_out) {
+  /* Rows of weights are read like those of a product: the offsets within a tile have 32 bits. */
+  if (s->h_in > limit / bytes_of(convolution) / channels / s->w_in ||
+      s->h_k > CRK_MATMUL_MOST_STRIDE / channels / s->w_k || s->h_out > limit / s->w_out ||
+      s->h_in * s->w_in * pieces > limit / 2 / convolution->batch || s->h_k * s->w_k * pieces > limit / s->c_out) {
     return false;
   }
   /* Sizes with padding, and so strides that lead to a second position, are below 2^30. */
@@ -96,7 +97,8 @@ static void describe_pixels(pixels_t *p, const crk_convolution_t *convolution, c
   in_place = in_place && (p->n == 1 || strides[0] % piece == 0);
   in_place = in_place && (p->height == 1 || strides[2] % piece == 0) && (p->width == 1 || strides[3] % piece == 0);
   if (packed) {
-    in_place = in_place && (p->height == 1 || strides[2] == row) && (p->width == 1 || strides[3] == channels);
+    in_place = in_place && (p->n == 1 || strides[0] <= CRK_MATMUL_MOST_STRIDE) &&
+               (p->height == 1 || strides[2] == row) && (p->width == 1 || strides[3] == channels);
   } else {
     in_place = in_place && strides[2] <= most / p->height && strides[3] <= most / p->width &&
                (p->height - 1) * strides[2] + (p->width - 1) * strides[3] + channels <= most;
@@ -163,13 +165,17 @@ typedef struct plan {
  * Parts of k fill the device where tiles are few, but they must be added up. */
 static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution, const work_t *work) {
   const crk_conv_t *s = &convolution->shape;
-  const bool is_float = convolution->dtype == CRK_DTYPE_F32, has_tall = !is_float && !convolution->transposed;
+  const bool is_float = convolution->dtype == CRK_DTYPE_F32;
+  /* Some NVIDIA GPUs have too little shared memory for the tall tile. */
+  const bool has_tall =
+      !is_float && !convolution->transposed &&
+      (self->driver->backend != CRK_BACKEND_CUDA || tiles[TALL].cuda_bytes <= self->context->info.shared_bytes);
   const uint64_t factor = is_float ? FLOAT_COST : 1;
   const uint64_t positions = work->height * work->width, numel = dst_numel(convolution);
   const uint64_t steps = crk_priv_ceil_div(work->k, CRK_CONV_PART_STEP);
   plan_t best = {0};
   double least = 0;
-  for (uint32_t i = has_tall ? 0 : LARGE; i < TILES; i++) {
+  for (uint32_t i = has_tall ? TALL : LARGE; i < TILES; i++) {
     const tile_t *tile = &tiles[i];
     const uint64_t count = crk_priv_ceil_div(s->c_out, tile->rows) * crk_priv_ceil_div(positions, tile->columns) *
                            convolution->batch * work->phases;

@@ -38,8 +38,8 @@ enum {
 
 /* Products on matrix cores (matmul_cores.h): numbers along k per step in f16 and bf16, twice as many as in f32. NVIDIA
  * GPUs keep CRK_MATMUL_CUDA_SLOTS steps in dynamic shared memory, most of them under way. Long steps of small tiles
- * have more bytes under way, and fewer barriers. A step of other GPUs has at most 20 KiB of shared memory, so that a
- * compute unit of CDNA has three blocks. */
+ * have more bytes under way, and fewer barriers. A step of other GPUs has at most 27 KiB of shared memory, so that a
+ * compute unit of CDNA has two blocks. */
 #define CRK_MATMUL_DEPTH(is_cuda, rows, columns) \
   ((is_cuda) ? ((rows) + (columns) > 128 ? 64 : 128) : ((rows) + (columns) > 128 ? 32 : 64))
 #define CRK_MATMUL_CUDA_SLOTS 3

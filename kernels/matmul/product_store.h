@@ -1,4 +1,5 @@
-/* Stores the sums of a product's teams in dst. For matmul_cores.h. Main function: store_product.
+/* Stores the sums of a product's teams in dst. For matmul_cores.h and conv_cores.h; moe_tile.h uses result_tile. Main
+ * function: store_product.
  *
  * A lane has few neighbouring numbers of a row: 4 bytes of halves on NVIDIA GPUs, where memory is written in sectors of
  * 32. Where copies go straight to shared memory, it has room for all results of a tile, in the place of the operands.
@@ -12,8 +13,8 @@
 namespace crk {
 namespace { /* as in matmul_cores.h */
 
-/* Results of more bytes do not stay in an L2 cache, so they are stored as streams (store_streamed). For 134 MB this
- * takes 5 % less time on an H200; for 33 MB it makes no difference. */
+/* Results of more bytes are stored as streams (store_streamed). For 134 MB this takes 5 % less time on an H200; for 33
+ * MB it makes no difference. */
 inline constexpr uint64_t cached_results = 32 << 20;
 
 template <class D, class Sums>

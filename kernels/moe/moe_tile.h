@@ -147,7 +147,7 @@ CRK_FN void moe_tiles(const crk_moe_tiles_t &call) {
       if (turn == 0) {
         const uint32_t at = first + popcount((begins - 1) & ~begins);
         moe_tile<S, Weights, T, U>(call, whole_run<Tokens>(reread(call), at), at, room);
-        shared_barrier(); /* the next run's first step takes the place of this one's last */
+        shared_barrier(); /* the next run's first step takes the place of this one's last, or of its results */
         turn = call.turns;
       }
       turn--;

@@ -19,11 +19,12 @@ struct tile_pieces {
    * are a cache line; but at most 4 where rows are stored together, so that at most 4 stores go to a bank. Other
    * threads have the other groups, and then the other parts. */
   static constexpr int near = together == 1 && parts % 8 == 0 ? 8 : parts % 4 == 0 ? 4 : 2, lines = Threads / near;
-  static constexpr bool several = groups > lines; /* passes to cover the rows with one part each */
-  static_assert(parts % near == 0 && (several || lines % groups == 0), "each thread has one pattern");
-  static constexpr int passes = (groups + lines - 1) / lines;
-  static constexpr int loads = several ? passes * (parts / near) : (groups * parts + Threads - 1) / Threads;
-  static constexpr bool is_even = several ? groups % lines == 0 : groups * parts % Threads == 0; /* has() is true */
+  static constexpr bool has_passes = groups > lines; /* the threads pass over the rows more than once */
+  static_assert(parts % near == 0 && (has_passes || lines % groups == 0), "each thread has one pattern");
+  static constexpr int passes = (groups + lines - 1) / lines; /* to cover the rows with one part each */
+  static constexpr int loads = has_passes ? passes * (parts / near) : (groups * parts + Threads - 1) / Threads;
+  static constexpr bool is_even =
+      has_passes ? groups % lines == 0 : groups * parts % Threads == 0; /* has() is always true */
   uint32_t row, part;
 
   CRK_FN tile_pieces() {
@@ -33,10 +34,10 @@ struct tile_pieces {
   }
   CRK_FN static constexpr uint32_t row_add(int n) { return static_cast<uint32_t>(n % passes * lines * together); }
   CRK_FN static constexpr uint32_t part_add(int n) {
-    return static_cast<uint32_t>(n / passes * near * (several ? 1 : lines / groups));
+    return static_cast<uint32_t>(n / passes * near * (has_passes ? 1 : lines / groups));
   }
   CRK_FN bool has(int n) const {
-    return is_even || (several ? row + row_add(n) < static_cast<uint32_t>(Rows) : part + part_add(n) < parts);
+    return is_even || (has_passes ? row + row_add(n) < static_cast<uint32_t>(Rows) : part + part_add(n) < parts);
   }
 
   /* Stores pieces with number n in the tile, if this thread has them. */

@@ -249,9 +249,10 @@ fn graph(target: &Target) -> Outcome {
         let upload = |data: &[u32]| device.upload(data).map_err(|error| error.to_string());
         let (src, dst, values) = (upload(&vec![0; numel])?, upload(&vec![0; numel])?, upload(&vec![0; numel])?);
         let run = || device.argsort(F32.dtype, &layout, &src, false, &dst, Some(&values));
-        // Loads the kernels and leaves the scratch memory in the cache, which other tests use too.
+        // Loads the kernels.
         run().map_err(|error| error.to_string())?;
         // SAFETY: live handles here and below; the graph is destroyed once.
+        // Another test may have taken the scratch memory from the cache since.
         succeeded(unsafe { sys::crk_memory_reserve(device.raw(), 16 * numel) })?;
         succeeded(unsafe { sys::crk_graph_begin(device.raw()) })?;
         let recorded = run().map_err(|error| error.to_string());

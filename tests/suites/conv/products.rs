@@ -3,7 +3,7 @@
 use super::{dim, maybe_empty, refused, slide, with_h};
 use crate::suites::matmul::{Filling, admits, fill};
 use crate::support::cases::{Rng, Shape, random_layout};
-use crate::support::number::{F16, F64, Type};
+use crate::support::number::{BF16, F16, F64, Type};
 use crate::support::property::{Operand, Outcome, each_case};
 use crate::support::windows::{FLAT, Slide};
 use crate::support::{Target, open, succeeded};
@@ -188,47 +188,46 @@ pub fn pieces(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// As many rows of 320 channels as make a tall tile for each unit of the device: the launcher then takes that tile
-/// (tests/choices.rs).
+/// Images with as many tall tiles as the device has units: the launcher then takes that tile (tests/choices.rs). Of
+/// 300 channels and rows of 127 the last tiles are not whole, and results are stored one by one.
 pub fn tall(target: &Target) -> Outcome {
     let info = target.device.info().map_err(|error| error.to_string())?;
     let units = info.simd_units as usize / if info.backend == Backend::Cpu { 1 } else { 4 };
-    many_channels(target, units.div_ceil(2))
+    let height = (units / 2).max(1);
+    many_channels(target, F16, [320, height, 128])?;
+    many_channels(target, BF16, [300, height, 127])
 }
 
 /// A result of 33.6 MB, which the kernels of NVIDIA GPUs store as a stream (kernels/matmul/product_store.h).
 pub fn streamed(target: &Target) -> Outcome {
-    many_channels(target, 410)
+    many_channels(target, F16, [320, 410, 128])
 }
 
-/// 320 channels of `height` rows of 128.
-fn many_channels(target: &Target, height: usize) -> Outcome {
+fn many_channels(target: &Target, t: Type, [outputs, height, width]: [usize; 3]) -> Outcome {
     const INPUTS: usize = 8;
-    const OUTPUTS: usize = 320;
-    const WIDTH: usize = 128;
     let device = &target.device;
     let text = |error: candle_rocm_sys::Error| error.to_string();
-    let width = WIDTH + 2;
     let number = |i: usize, shift: usize| ((i * 5 + shift) % 7) as i64 - 3;
     let numbers = |count: usize, shift: usize| (0..count).map(|i| number(i, shift)).collect::<Vec<_>>();
     let upload = |numbers: &[i64]| {
-        let halves: Vec<u16> = numbers.iter().map(|x| F16.round_bits(*x as f64) as u16).collect();
+        let halves: Vec<u16> = numbers.iter().map(|x| t.round_bits(*x as f64) as u16).collect();
         device.upload(&halves).map_err(text)
     };
-    let (pixels, weights) = (numbers(INPUTS * height * width, 0), numbers(INPUTS * OUTPUTS * 3, 1));
-    let images = Layout::contiguous(&[1, INPUTS, height, width]).map_err(text)?;
-    let kernel = Layout::contiguous(&[OUTPUTS, INPUTS, 1, 3]).map_err(text)?;
-    let dst = upload(&vec![1; OUTPUTS * height * WIDTH])?;
+    let row = width + 2; // of an image
+    let (pixels, weights) = (numbers(INPUTS * height * row, 0), numbers(INPUTS * outputs * 3, 1));
+    let images = Layout::contiguous(&[1, INPUTS, height, row]).map_err(text)?;
+    let kernel = Layout::contiguous(&[outputs, INPUTS, 1, 3]).map_err(text)?;
+    let dst = upload(&vec![1; outputs * height * width])?;
     let (src, taps) = (upload(&pixels)?, upload(&weights)?);
-    device.conv2d(F16.dtype, (&images, &src), (&kernel, &taps), &dst, Conv::default()).map_err(text)?;
+    device.conv2d(t.dtype, (&images, &src), (&kernel, &taps), &dst, Conv::default()).map_err(text)?;
     for (i, got) in dst.download::<u16>().map_err(text)?.into_iter().enumerate() {
-        let (x, y, o) = (i % WIDTH, i / WIDTH % height, i / (WIDTH * height));
+        let (x, y, o) = (i % width, i / width % height, i / (width * height));
         let mut sum = 0;
         for (c, tap) in (0..INPUTS).flat_map(|c| (0..3).map(move |tap| (c, tap))) {
-            sum += pixels[(c * height + y) * width + x + tap] * weights[(o * INPUTS + c) * 3 + tap];
+            sum += pixels[(c * height + y) * row + x + tap] * weights[(o * INPUTS + c) * 3 + tap];
         }
-        if got != F16.round_bits(sum as f64) as u16 {
-            return Err(format!("{height} rows, element {i}: {}, expected {sum}", F16.float(got.into())));
+        if got != t.round_bits(sum as f64) as u16 {
+            return Err(format!("{height} rows, element {i}: {}, expected {sum}", t.float(got.into())));
         }
     }
     Ok(())
