@@ -63,7 +63,7 @@ bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *
     return false;
   }
   const uint64_t channels = padded_channels(convolution), pieces = channels / piece_of(convolution);
-  /* Rows of weights are read like those of a product: the offsets within a tile have 32 bits. */
+  /* The kernel reads the weights as it reads the left matrix of a product. Offsets within their tile have 32 bits. */
   if (s->h_in > limit / bytes_of(convolution) / channels / s->w_in ||
       s->h_k > CRK_MATMUL_MOST_STRIDE / channels / s->w_k || s->h_out > limit / s->w_out ||
       s->h_in * s->w_in * pieces > limit / 2 / convolution->batch || s->h_k * s->w_k * pieces > limit / s->c_out) {

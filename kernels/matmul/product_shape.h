@@ -1,5 +1,5 @@
-/* How the threads of a block share a tile of a product, and what the tile takes of shared memory. For matmul_cores.h,
- * conv_cores.h and moe_tile.h. Main type: product_shape. */
+/* The shape of a product's tile: which threads compute which part, and how much shared memory a step takes. Used by
+ * matmul_cores.h, conv_cores.h and moe_tile.h. Main type: product_shape. */
 #ifndef CRK_PRODUCT_SHAPE_H
 #define CRK_PRODUCT_SHAPE_H
 
