@@ -427,6 +427,7 @@ const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "quantized_vec", "q6_K_x1", 7),
     ("64 lanes", "quantized_vec", "q5_K_x2", 7),
     ("64 lanes", "quantized_vec", "q2_K_x2", 7),
+    ("64 lanes", "conv_cores", "bf16_160x128", 1),
     ("64 lanes", "moe", "moe_vec_q5_K_1", 7),
     ("64 lanes", "moe", "_128", 1),
     ("1024 registers", "moe", "_4", 7),

@@ -17,17 +17,6 @@ namespace { /* as in matmul_cores.h */
  * MB it makes no difference. */
 inline constexpr uint64_t cached_results = 32 << 20;
 
-template <class D, class Sums>
-CRK_FN auto converted(const Sums &sums) {
-  constexpr int count = static_cast<int>(sizeof(sums.v) / sizeof(sums.v[0]));
-  pack<D, count> values;
-  CRK_UNROLL
-  for (int j = 0; j < count; j++) {
-    values.v[j] = convert<D>(sums.v[j]);
-  }
-  return values;
-}
-
 /* The results of S's tile in shared memory. */
 template <class S, class D>
 struct result_tile {
@@ -42,15 +31,16 @@ struct result_tile {
 
   CRK_FN explicit result_tile(uint32_t *room) : first(reinterpret_cast<D *>(room)) {}
 
-  /* Puts all sums there, as make(sums) gives them. All threads of the block must call it. */
-  template <class Team, class Make>
-  CRK_FN void put(const Team &team, const Make &make) const {
+  /* Puts all sums there. All threads of the block must call it. */
+  template <class Team>
+  CRK_FN void put(const Team &team) const {
     shared_barrier(); /* the operands have been read */
-    team.store(
-        [&](uint32_t row, uint32_t column, const auto &sums) { store_pack(first + row * pitch + column, make(sums)); });
+    team.store([&](uint32_t row, uint32_t column, const auto &sums) {
+      store_pack(first + row * pitch + column, convert_pack<D>(sums));
+    });
     shared_barrier();
   }
-  /* Calls store(row, column, values) for pieces of 16 bytes: those of a wave follow each other. */
+  /* Calls store(row, column, values) for this thread's pieces of 16 bytes. The pieces of a wave are neighbours. */
   template <class Store>
   CRK_FN void for_pieces(const Store &store) const {
     CRK_UNROLL
@@ -59,7 +49,8 @@ struct result_tile {
       store(row, column, load_aligned<D, piece>(first + row * pitch + column));
     }
   }
-  /* Calls store(row, column, value) for single results: those of a wave follow each other in a row or a column. */
+  /* Calls store(row, column, value) for this thread's results, one by one. The results of a wave are neighbours in a
+   * row, or with `down` in a column. */
   template <class Store>
   CRK_FN void for_each(bool down, const Store &store) const {
     constexpr uint32_t at_once = 8; /* so that one load from shared memory does not wait for the other */
@@ -80,7 +71,7 @@ struct result_tile {
 template <class S, class D, class Team>
 CRK_FN void store_tile(const crk_matmul_t &call, const matmul_place &place, const Team &team, D *dst, uint32_t *room) {
   const result_tile<S, D> results(room);
-  results.put(team, [](const auto &sums) { return converted<D>(sums); });
+  results.put(team);
   if (call.by_vectors == 0) {
     results.for_each(call.row_stride == 1, [&](uint32_t row, uint32_t column, D value) {
       if (row < place.rows && column < place.columns) {
@@ -110,7 +101,7 @@ CRK_FN void store_team(const crk_matmul_t &call, const matmul_place &place, cons
     constexpr int count = static_cast<int>(sizeof(sums.v) / sizeof(sums.v[0]));
     if (row < place.rows) {
       D *const to = dst + row * call.row_stride + column * call.column_stride;
-      const pack<D, count> values = converted<D>(sums);
+      const pack<D, count> values = convert_pack<D>(sums);
       if (by_vectors) {
         if (column < place.columns) {
           store_pack(to, values);

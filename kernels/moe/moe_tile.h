@@ -86,7 +86,7 @@ CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t
   };
   if constexpr (S::is_direct) {
     const result_tile<S, float> results(room);
-    results.put(team, [](const auto &sums) { return sums; });
+    results.put(team);
     results.for_pieces(store);
   } else {
     team.store(store);

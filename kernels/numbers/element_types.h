@@ -268,6 +268,15 @@ CRK_FN To convert(From x) {
     return static_cast<To>(x);
   }
 }
+template <class To, class From, int V>
+CRK_FN pack<To, V> convert_pack(const pack<From, V> &values) {
+  pack<To, V> converted;
+  CRK_UNROLL
+  for (int k = 0; k < V; k++) {
+    converted.v[k] = convert<To>(values.v[k]);
+  }
+  return converted;
+}
 
 /* ---- The larger and the smaller ---- */
 

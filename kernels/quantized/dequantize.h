@@ -265,16 +265,6 @@ CRK_FN pack<float, V> values_of(const coded<V> &c) {
   return values;
 }
 
-template <class T, int V>
-CRK_FN pack<T, V> convert_pack(const pack<float, V> &values) {
-  pack<T, V> out;
-  CRK_UNROLL
-  for (int k = 0; k < V; k++) {
-    out.v[k] = convert<T>(values.v[k]);
-  }
-  return out;
-}
-
 /* Stores V floats as T, with one access if dst is aligned to it. */
 template <class T, int V>
 CRK_FN void store_values(T *dst, const pack<float, V> &values) {
