@@ -112,6 +112,9 @@ CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Produ
   using T = tile<B, Terms, Rows, Columns>;
   constexpr int parts = T::parts, tall = Products::tall, wide = Products::wide;
   constexpr bool adds_rest = T::has_rest && !(Products::adds_fours && parts == 1);
+  /* On RDNA the numbers that take float_start out of the products are computed before them: the compiler issues more of
+   * these instructions in pairs there. With two parts there are no registers for them. */
+  constexpr bool offsets_first = tall == 8 && parts == 1;
   using operand = typename Products::operand;
   using of_rows = numbers_of_rows<tall>;
   using numbers = typename of_rows::type;
@@ -152,6 +155,16 @@ CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Produ
         minimum[p] = load_rows<tall>(t.minimum + at);
       }
     }
+    numbers offset[tall / of_rows::step];
+    if (offsets_first) {
+      CRK_UNROLL
+      for (int n = 0; n < tall / of_rows::step; n++) {
+        offset[n] = of_rows::scaled(scale[0].v, n, -float_start);
+      }
+      if (Products::height * Products::width > 1) {
+        keep_order();
+      }
+    }
     CRK_UNROLL
     for (int first_j = 0; first_j < Products::width; first_j += together) {
       int32_t product[together][parts][tall][wide];
@@ -164,10 +177,11 @@ CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Produ
       for (int j = 0; j < together; j++) {
         CRK_UNROLL
         for (int n = 0; n < tall / of_rows::step; n++) {
-          const numbers first = of_rows::make(scale[0].v, n), offset = of_rows::scaled(scale[0].v, n, -float_start);
+          const numbers first = of_rows::make(scale[0].v, n);
+          const numbers start = offsets_first ? offset[n] : of_rows::scaled(scale[0].v, n, -float_start);
           CRK_UNROLL
           for (int c = 0; c < wide; c++) {
-            part[j][n][c] = fma(first, of_rows::make(product[j][0], n, c, 0.0f), offset);
+            part[j][n][c] = fma(first, of_rows::make(product[j][0], n, c, 0.0f), start);
             if (parts == 2) {
               part[j][n][c] = fma(of_rows::make(scale[parts - 1].v, n),
                                   of_rows::make(product[j][parts - 1], n, c, float_start), part[j][n][c]);
