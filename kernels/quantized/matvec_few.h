@@ -137,6 +137,13 @@ struct few_feed {
         share(its_share),
         row(its_share.first_row),
         done(its_share.first_chunk * P::chunk(wave_size()) / P::pieces) {
+    if constexpr (on_host) { /* gcc warns of rows that are stored and never loaded; nothing reads them */
+      for (auto &of_row : bytes) {
+        for (codes16 &some : of_row) {
+          some = {};
+        }
+      }
+    }
     begin();
   }
   CRK_FN void begin() {
