@@ -224,7 +224,7 @@ struct split_lanes {
   /* Adds up `Count` numbers over the lanes of a team: of each pair, a lane keeps one, and gives the other to the lane
    * that differs in the bit Mask. In the end lane l has x[s], which is the sum of number s * owners + l % owners. */
   template <int Mask, int Count>
-  CRK_FN static void exchange_sums(float (&x)[scores]) {
+  CRK_FN static void exchange_sums(float *x) {
     if constexpr (Mask < owners) {
       const uint32_t swap = swap_mask(Mask);
       CRK_UNROLL

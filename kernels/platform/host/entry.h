@@ -14,10 +14,11 @@
 #define CRK_HIDDEN
 #define CRK_EXPORT
 #else
-/* CRK_COMPILE_FAST, of profiles that optimise little, leaves the compiler its choice: half as much code. A module whose
- * tests would take much longer defines CRK_INLINE_ALWAYS. One with CRK_HOST_FMA has an fma of its own, which the linker
- * must not take for that of the others. */
-#if defined(CRK_COMPILE_FAST) && !defined(CRK_INLINE_ALWAYS) && !defined(CRK_HOST_FMA)
+/* The compiler chooses what it inlines, which takes half the time of inlining everything. Two kinds of modules inline
+ * everything. One with CRK_HOST_FMA has an fma of its own, which the linker must not take for that of the others. One
+ * with CRK_INLINE_ALWAYS would be slow without, but only in profiles that optimise little: they define
+ * CRK_LITTLE_OPTIMISED. */
+#if !defined(CRK_HOST_FMA) && !(defined(CRK_INLINE_ALWAYS) && defined(CRK_LITTLE_OPTIMISED))
 #define CRK_FN inline
 #else
 #define CRK_FN __attribute__((always_inline)) inline
