@@ -1,4 +1,4 @@
-// include/ fnv1a 8f105a31dec8da88a717d64d2bb5c6d1
+// include/ fnv1a 68d4c5c3926d43853923590c51fff806
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1861,10 +1861,12 @@ pub struct crk_attention {
     pub prefixes: crk_const_view_t,
     /// optional, f32, contiguous: (batch, heads, queries); with starts (heads, tokens)
     pub lse: crk_view_t,
+    /// optional: crk_quantize_columns of dst, whose tokens are the columns; see below
+    pub columns: crk_view_t,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_attention"][::core::mem::size_of::<crk_attention>() - 320usize];
+    ["Size of crk_attention"][::core::mem::size_of::<crk_attention>() - 336usize];
     ["Alignment of crk_attention"][::core::mem::align_of::<crk_attention>() - 8usize];
     [
         "Offset of field: crk_attention::struct_bytes",
@@ -1956,6 +1958,9 @@ const _: () = {
     [
         "Offset of field: crk_attention::lse",
     ][::core::mem::offset_of!(crk_attention, lse) - 304usize];
+    [
+        "Offset of field: crk_attention::columns",
+    ][::core::mem::offset_of!(crk_attention, columns) - 320usize];
 };
 impl Default for crk_attention {
     fn default() -> Self {
@@ -2012,6 +2017,11 @@ unsafe extern "C" {
  the sizes and the device, and is the same in each call. NaN propagates. A hidden key may be NaN. Its weight is 0, so
  its value must be finite. A mask below -2^127 counts as -infinity. In f32 on NVIDIA GPUs, an infinite value that is
  seen may give NaN, and numbers of 2^128 - 2^116 and more may count as infinite.
+
+ With `columns`, dst also becomes activations of crk_mul_mat_vec_q8_1: batch \* queries columns of heads \* dv elements,
+ crk_columns_bytes(batch \* queries, heads \* dv) bytes, aligned to 4. They have the bits of crk_quantize_columns. dst is
+ (batch, queries, heads, dv) without gaps then, heads \* dv is a multiple of 32, and there are no starts. With few
+ queries, f32 and a dv that is a multiple of 32, this takes no further launch.
 
  One launch, and no scratch memory. Where queries are few, or at most a quarter of the keys, the keys are shared out:
  one or two launches, and scratch memory from crk_alloc, freed before the return. It is at most 4 \* (dv + 2) bytes

@@ -1,5 +1,6 @@
 //! Fused attention: candle-nn's `sdpa`, and what candle-flash-attn shares with it.
 use super::layout::layout_of;
+use super::nn::columns_beside;
 use super::storage::dtype_of;
 use super::{RocmStorage, WrapErr, elements, kernels};
 use crate::backend::{BackendDevice, BackendStorage};
@@ -52,6 +53,14 @@ impl<'a> AttentionOperands<'a> {
         self.dst.written();
         self.dst
     }
+}
+
+/// How the result lies in memory, and whether it is also the input of quantized products.
+enum Order {
+    /// (batch, heads, queries, dv)
+    Heads,
+    /// (batch, queries, heads, dv)
+    Tokens { for_products: bool },
 }
 
 /// A tensor that an op has beside its operands. Made by [`side_tensor`].
@@ -147,10 +156,10 @@ impl RocmStorage {
         softcapping: f32,
     ) -> Result<(Self, Shape)> {
         let softcap = Some(softcapping).filter(|cap| *cap != 1.0);
-        self.attend(layout, (k, k_l), (v, v_l), mask, causal, scale, softcap, false)
+        self.attend(layout, (k, k_l), (v, v_l), mask, causal, scale, softcap, Order::Heads)
     }
 
-    /// The same for a result of (batch, queries, heads, dv).
+    /// The same for a result of (batch, queries, heads, dv). `for_products`: as in [`RocmStorage::add_rms_norm`].
     #[allow(clippy::too_many_arguments)]
     pub fn sdpa_by_tokens(
         &self,
@@ -161,11 +170,11 @@ impl RocmStorage {
         causal: bool,
         scale: f32,
         softcap: Option<f32>,
+        for_products: bool,
     ) -> Result<(Self, Shape)> {
-        self.attend(layout, k, v, mask, causal, scale, softcap, true)
+        self.attend(layout, k, v, mask, causal, scale, softcap, Order::Tokens { for_products })
     }
 
-    /// `by_tokens`: the result is (batch, queries, heads, dv), else (batch, heads, queries, dv).
     #[allow(clippy::too_many_arguments)]
     fn attend(
         &self,
@@ -176,9 +185,10 @@ impl RocmStorage {
         causal: bool,
         scale: f32,
         softcap: Option<f32>,
-        by_tokens: bool,
+        order: Order,
     ) -> Result<(Self, Shape)> {
         let op = "sdpa";
+        let by_tokens = matches!(order, Order::Tokens { .. });
         let ((b, heads, queries, _), (_, _, keys, _)) = (layout.shape().dims4()?, k_l.shape().dims4()?);
         let (q, k, v) = (Rows::new(self, layout)?, Rows::new(k, k_l)?, Rows::new(v, v_l)?);
         let (dv, padded) = (v_l.dims()[3], v.layout.dims()[3]);
@@ -195,11 +205,14 @@ impl RocmStorage {
             (Some(mask), Some(side)) => Some((dtype_of(mask.dtype(), op)?, side.strided()?)),
             _ => None,
         };
-        let call = Attention { softcap, causal, mask, ..operands.own_call(scale) };
+        let wanted = matches!(order, Order::Tokens { for_products: true }) && padded == dv;
+        let columns = columns_beside(self.device(), wanted, self.dtype(), (b * queries, heads * dv))?;
+        let blocks = columns.as_ref().map(|columns| (&*columns.blocks).into());
+        let call = Attention { softcap, causal, mask, columns: blocks, ..operands.own_call(scale) };
         self.device().handle().attention(&call).w()?;
 
         let shape = Shape::from(dims(dv));
-        let result = operands.into_result();
+        let result = operands.into_result().with_columns(columns);
         if padded == dv {
             return Ok((result, shape));
         }

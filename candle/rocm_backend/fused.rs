@@ -570,10 +570,20 @@ pub fn has_attention(q: &Tensor) -> bool {
 /// `softmax(scale * q * k^T) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys. With `causal`, the
 /// last query sees all keys. The result of a ROCm device has the heads of a token side by side in memory.
 pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
+    plain_attention([q, k, v], causal, scale, false)
+}
+
+/// The same where the result's tokens, (batch, tokens, heads * d), are the input of products with quantized weights.
+pub fn attention_for_products(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
+    plain_attention([q, k, v], causal, scale, true)
+}
+
+fn plain_attention([q, k, v]: [&Tensor; 3], causal: bool, scale: f64, for_products: bool) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
     if attends(q, k, v, None) {
-        return attention_by_tokens([q, k, v], None, causal, scale, None)?.transpose(1, 2);
+        return attention_by_tokens([q, k, v], None, causal, scale, None, for_products)?.transpose(1, 2);
     }
+    let _ = for_products;
     if q.device().is_metal() && ![q, k, v].iter().any(|t| t.track_op()) {
         return crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0);
     }
@@ -595,11 +605,13 @@ fn attention_by_tokens(
     causal: bool,
     scale: f64,
     cap: Option<f64>,
+    for_products: bool,
 ) -> Result<Tensor> {
     let ((q, q_l), (k, k_l), (v, v_l)) = (q.storage_and_layout(), k.storage_and_layout(), v.storage_and_layout());
     let of = |storage, argument| RocmStorage::of(storage, "attention", argument);
     let (k, v) = ((of(&k, "k")?, k_l), (of(&v, "v")?, v_l));
-    let (dst, shape) = of(&q, "q")?.sdpa_by_tokens(q_l, k, v, mask, causal, scale as f32, cap.map(|cap| cap as f32))?;
+    let (scale, cap) = (scale as f32, cap.map(|cap| cap as f32));
+    let (dst, shape) = of(&q, "q")?.sdpa_by_tokens(q_l, k, v, mask, causal, scale, cap, for_products)?;
     Ok(Tensor::from_storage(Storage::Rocm(dst), shape, BackpropOp::none(), false))
 }
 
@@ -639,7 +651,7 @@ pub fn attention_of_heads(
             let (q, k, v) = (split(q)?, split(k)?, split(v)?);
             let is_narrow = q.dtype() != DType::F32 || (q.dim(D::Minus1)? <= 256 && v.dim(D::Minus1)? <= 256);
             if is_narrow && attends(&q, &k, &v, mask) {
-                return Ok(Some(attention_by_tokens([&q, &k, &v], mask, false, scale, None)?.flatten_from(2)?));
+                return Ok(Some(attention_by_tokens([&q, &k, &v], mask, false, scale, None, false)?.flatten_from(2)?));
             }
         }
     }
@@ -675,7 +687,7 @@ pub fn capped_attention(
 ) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
     if attends(q, k, v, mask) {
-        return attention_by_tokens([q, k, v], mask, false, scale, cap)?.transpose(1, 2);
+        return attention_by_tokens([q, k, v], mask, false, scale, cap, false)?.transpose(1, 2);
     }
     let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
     let all = |x: &Tensor| if count == 1 { x.contiguous() } else { repeated(x, count)?.contiguous() };

@@ -58,7 +58,7 @@ typedef enum input { Q, K, V, SLOPES, MASK, Q_STARTS, K_STARTS, BLOCK_TABLE, PRE
 typedef struct problem {
   crk_attention_t given;
   uint32_t dtype_index, element_bytes; /* of q, k, v and dst */
-  argument_t inputs[INPUTS], dst, lse;
+  argument_t inputs[INPUTS], dst, lse, columns;
   bool has_starts;
   size_t sequences, heads, kv_heads, queries, keys, d, dv; /* queries and keys: the most of a sequence */
   bool is_general; /* a score needs more than a positive scale and its window */
@@ -267,19 +267,43 @@ static crk_status_t check_overlap(const argument_t *written, const argument_t *o
                               other->first, other->bytes);
 }
 
+/* Fails where dst cannot become columns. */
+static crk_status_t check_columns(problem_t *problem) {
+  const crk_layout_t *layout = problem->dst.tensor.layout;
+  const size_t row = problem->heads * problem->dv;
+  const size_t gapless[RANK] = {problem->queries * row, problem->dv, row, 1};
+  CRK_REFUSE_IF(problem->has_starts, "%s: columns with q_starts and k_starts; quantize dst after the call", where);
+  for (uint32_t dim = 0; dim < RANK; dim++) {
+    CRK_REFUSE_IF(layout->dims[dim] > 1 && layout->strides[dim] != gapless[dim],
+                  "%s: dst_layout.strides[%u] is %zu; with columns it must be %zu", where, (unsigned)dim,
+                  layout->strides[dim], gapless[dim]);
+  }
+  CRK_REFUSE_IF(row % CRK_Q8_1_BLOCK != 0,
+                "%s: dst_layout has %zu heads of %zu elements; with columns a token must have a multiple of %d", where,
+                problem->heads, problem->dv, CRK_Q8_1_BLOCK);
+  problem->columns.extent.numel = problem->dst.extent.numel / CRK_Q8_1_BLOCK * (CRK_Q8_1_BYTES / sizeof(uint32_t));
+  return find_memory(&problem->columns);
+}
+
 static crk_status_t check_memory(problem_t *problem) {
-  argument_t *dst = &problem->dst, *lse = &problem->lse;
+  argument_t *dst = &problem->dst, *lse = &problem->lse, *columns = &problem->columns;
   CRK_TRY(check_dst_strides(dst->tensor.layout));
   CRK_TRY(find_memory(dst));
   if (is_view_given(lse->tensor.view)) {
     lse->extent.numel = dst->extent.numel / problem->dv;
     CRK_TRY(find_memory(lse));
   }
+  if (is_view_given(columns->tensor.view)) {
+    CRK_TRY(check_columns(problem));
+  }
   CRK_TRY(check_overlap(dst, lse));
+  CRK_TRY(check_overlap(columns, dst));
+  CRK_TRY(check_overlap(columns, lse));
   for (int i = 0; i < INPUTS; i++) {
     CRK_TRY(find_memory(&problem->inputs[i]));
     CRK_TRY(check_overlap(dst, &problem->inputs[i]));
     CRK_TRY(check_overlap(lse, &problem->inputs[i]));
+    CRK_TRY(check_overlap(columns, &problem->inputs[i]));
   }
   return CRK_OK;
 }
@@ -610,7 +634,18 @@ static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
 
 static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
   const bool are_few = problem->queries == 1 || rows_per_kv_head(problem) <= SPLIT_MOST_ROWS;
-  return are_few ? launch_split(self, problem) : launch_tiles(self, problem);
+  if (problem->columns.bytes == 0) {
+    return are_few ? launch_split(self, problem) : launch_tiles(self, problem);
+  }
+  void *columns = problem->given.columns.ptr;
+  if (are_few && problem->given.dtype == CRK_DTYPE_F32 && problem->dv % CRK_Q8_1_BLOCK == 0) {
+    problem->call.columns = columns;
+    return launch_split(self, problem);
+  }
+  const size_t k = problem->heads * problem->dv;
+  CRK_TRY(are_few ? launch_split(self, problem) : launch_tiles(self, problem));
+  return crk_priv_quantize_q8_1(self, problem->given.dtype, problem->dst.extent.numel / k, k, k, CRK_SUM_OF_CODES,
+                                problem->call.dst, columns);
 }
 
 /* ---- the call */
@@ -637,6 +672,7 @@ static void name_arguments(problem_t *problem) {
       argument_of("prefixes_layout", "prefixes", given->prefixes_layout, given->prefixes, sizeof(int32_t));
   problem->dst = argument_of("dst_layout", "dst", given->dst_layout, crk_const(given->dst), bytes);
   problem->lse = argument_of(NULL, "lse", NULL, crk_const(given->lse), sizeof(float));
+  problem->columns = argument_of(NULL, "columns", NULL, crk_const(given->columns), sizeof(uint32_t));
 }
 
 crk_status_t crk_attention(crk_device_t self, const crk_attention_t *call) {

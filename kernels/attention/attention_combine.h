@@ -89,9 +89,7 @@ CRK_FN void combine_rows(const crk_attention_call_t &call, const split_work &wor
                 {{other[2 * Threads], other[3 * Threads], other[4 * Threads], other[5 * Threads]}});
       }
     }
-    if (has_sums && group == 0) {
-      store_result<T>(call, work, row, number, sum);
-    }
+    store_result<T>(call, work, row, number, has_sums && group == 0, sum);
   }
 }
 

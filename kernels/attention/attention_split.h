@@ -13,6 +13,7 @@
 
 #include "attention/attention_scores.h"
 #include "platform/blocks.h"
+#include "quantized/q8_1.h"
 
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
@@ -180,30 +181,43 @@ struct split_sums {
   }
 };
 
-/* Stores a row's numbers from `number` on in dst, and the row's lse. */
+/* Stores a row's numbers from `number` on in dst, and the row's lse. All lanes of a wave come; those with `exists` have
+ * numbers. Eight lanes in a row have numbers of one block of call.columns. */
 template <class T>
 CRK_FN void store_result(const crk_attention_call_t &call, const split_work &work, uint32_t row, uint32_t number,
-                         const split_sums &from) {
-  uint32_t query, head;
-  work.find_row(call, row, query, head);
-  T *to = static_cast<T *>(call.dst) + row_offset(work.sequence, call.dst_strides, query, head) + number;
-  const float inverse = half<T> ? reciprocal_near(from.total) : 1.0f / from.total;
-  const float scale = from.total == 0.0f ? 0.0f : inverse;
-  pack<T, 4> result;
-  CRK_UNROLL
-  for (int j = 0; j < 4; j++) {
-    result.v[j] = convert<T>(from.sums[j] * scale);
-  }
-  if (call.by_vectors != 0) {
-    store_pack<T, 4>(to, result);
-  } else {
+                         bool exists, const split_sums &from) {
+  uint64_t at = 0;
+  pack<T, 4> result = {};
+  if (exists) {
+    uint32_t query, head;
+    work.find_row(call, row, query, head);
+    at = row_offset(work.sequence, call.dst_strides, query, head) + number;
+    T *to = static_cast<T *>(call.dst) + at;
+    const float inverse = half<T> ? reciprocal_near(from.total) : 1.0f / from.total;
+    const float scale = from.total == 0.0f ? 0.0f : inverse;
     CRK_UNROLL
     for (int j = 0; j < 4; j++) {
-      to[j] = result.v[j];
+      result.v[j] = convert<T>(from.sums[j] * scale);
+    }
+    if (call.by_vectors != 0) {
+      store_pack<T, 4>(to, result);
+    } else {
+      CRK_UNROLL
+      for (int j = 0; j < 4; j++) {
+        to[j] = result.v[j];
+      }
+    }
+    if (number == 0) {
+      store_lse(call, work.sequence, query, head, from.base, from.total);
     }
   }
-  if (number == 0) {
-    store_lse(call, work.sequence, query, head, from.base, from.total);
+  if constexpr (!half<T>) {
+    if (call.columns != nullptr) {
+      const q8_1_share<4> share = quantize_share(result, CRK_SUM_OF_CODES);
+      if (exists) {
+        share.store(static_cast<block_q8_1 *>(call.columns), at);
+      }
+    }
   }
 }
 
@@ -271,10 +285,12 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
     shared_barrier();
     const uint32_t here = rows - first < join_rows<Width> ? rows - first : join_rows<Width>;
     CRK_NO_UNROLL
-    for (uint32_t item = thread_index().x; item < here * columns; item += split_threads) {
-      const uint32_t place = item / columns, row = first + place, number = item % columns * 4;
-      if (number < dv) {
-        split_sums sum;
+    for (uint32_t begin = 0; begin < here * columns; begin += split_threads) {
+      const uint32_t item = begin + thread_index().x, place = item / columns, row = first + place;
+      const uint32_t number = item % columns * 4;
+      const bool exists = item < here * columns && number < dv;
+      split_sums sum;
+      if (exists) {
         CRK_UNROLL
         for (uint32_t w = 0; w < split_most_waves; w++) {
           sum.base = w < waves ? max_number(sum.base, bases[w * Rows + row]) : sum.base;
@@ -286,9 +302,7 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
                     load_aligned<float, 4>(room + (w * join_rows<Width> + place) * join_pitch<Width> + number));
           }
         }
-        if (parts == 1) {
-          store_result<T>(call, work, first_row + row, number, sum);
-        } else {
+        if (parts > 1) {
           const uint64_t at = scratch_row(call, work.sequence, work.kv_head, first_row + row) + work.part;
           if (sum.base != no_score) {
             store_passed<4>(call.sums + at * dv + number, {{sum.sums[0], sum.sums[1], sum.sums[2], sum.sums[3]}});
@@ -297,6 +311,9 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
             store_passed<2>(call.weights + 2 * at, {{sum.base, sum.total}});
           }
         }
+      }
+      if (parts == 1) {
+        store_result<T>(call, work, first_row + row, number, exists, sum);
       }
     }
   }

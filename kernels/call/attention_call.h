@@ -63,6 +63,8 @@ typedef struct crk_attention_call {
   const void *q, *k, *v; /* the first elements */
   void *dst;
   float *lse; /* NULL if it is not wanted */
+  /* NULL, or dst as blocks of q8_1 (quantized/q8_1.h). dst has no gaps then, and is f32. For attention_split.h. */
+  void *columns;
   const uint32_t *q_starts, *k_starts; /* NULL, or sequences + 1 numbers each */
   const uint32_t *block_table; /* NULL, or the blocks of each sequence */
   const int32_t *prefixes; /* NULL, or `prefix_count` ranges of each sequence */

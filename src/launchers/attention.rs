@@ -79,6 +79,8 @@ pub struct Attention<'a> {
     pub prefixes: Option<Strided<'a>>,
     /// f32: where to write the logarithm of the sum of weights of each query.
     pub lse: Option<View<'a>>,
+    /// Where to write the result as activations of quantized products, `columns_bytes` of its tokens.
+    pub columns: Option<View<'a>>,
 }
 
 impl<'a> Attention<'a> {
@@ -107,6 +109,7 @@ impl<'a> Attention<'a> {
             starts: None,
             prefixes: None,
             lse: None,
+            columns: None,
         }
     }
 }
@@ -156,6 +159,7 @@ impl Device {
             prefixes_layout: layout_of(&call.prefixes),
             prefixes: view_of(&call.prefixes)?,
             lse: self.optional(call.lse)?,
+            columns: self.optional(call.columns)?,
         };
         // SAFETY: a live handle, views of its buffers and live layouts. The launcher checks the memory that they reach,
         // and Starts::new has a promise about the rest.

@@ -54,6 +54,7 @@ typedef struct crk_attention {
   const crk_layout_t *prefixes_layout; /* optional, i32: (sequences, ranges, 2), contiguous: [begin, end) each */
   crk_const_view_t prefixes;
   crk_view_t lse; /* optional, f32, contiguous: (batch, heads, queries); with starts (heads, tokens) */
+  crk_view_t columns; /* optional: crk_quantize_columns of dst, whose tokens are the columns; see below */
 } crk_attention_t;
 
 /* Arguments without any option: no tensors, no window, a scale of 0. `struct_bytes` is set. */
@@ -98,6 +99,11 @@ static inline crk_attention_t crk_attention_defaults(void) {
  * the sizes and the device, and is the same in each call. NaN propagates. A hidden key may be NaN. Its weight is 0, so
  * its value must be finite. A mask below -2^127 counts as -infinity. In f32 on NVIDIA GPUs, an infinite value that is
  * seen may give NaN, and numbers of 2^128 - 2^116 and more may count as infinite.
+ *
+ * With `columns`, dst also becomes activations of crk_mul_mat_vec_q8_1: batch * queries columns of heads * dv elements,
+ * crk_columns_bytes(batch * queries, heads * dv) bytes, aligned to 4. They have the bits of crk_quantize_columns. dst is
+ * (batch, queries, heads, dv) without gaps then, heads * dv is a multiple of 32, and there are no starts. With few
+ * queries, f32 and a dv that is a multiple of 32, this takes no further launch.
  *
  * One launch, and no scratch memory. Where queries are few, or at most a quarter of the keys, the keys are shared out:
  * one or two launches, and scratch memory from crk_alloc, freed before the return. It is at most 4 * (dv + 2) bytes

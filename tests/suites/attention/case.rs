@@ -338,6 +338,7 @@ impl Case {
             prefixes_layout: layout_of(&self.prefixes),
             prefixes: view_of(&self.prefixes),
             lse: self.lse.as_ref().map_or(none, |lse| lse.memory.view()),
+            columns: none,
         };
         if let Some(starts) = &self.starts {
             raw.sequences = plan.lengths.len();

@@ -5,6 +5,7 @@
 //!
 //! A trial is a device, a family of cases and a dtype: `attention/cpu:32/windows_f16`.
 mod case;
+mod columns;
 mod exact;
 mod far;
 mod plan;
@@ -29,8 +30,8 @@ const COLUMNS: &[usize] = &[8, 16, 24, 40, 64, 72, 96, 104, 128, 136, 192, 256];
 /// Numbers of tokens around those of tiles.
 const TOKENS: &[usize] = &[1, 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 100, 127, 128, 129, 200];
 
-/// Columns of heads: mostly the same for keys and values.
-fn columns(rng: &mut Rng) -> (usize, usize) {
+/// The widths of heads: mostly the same for keys and values.
+fn widths_of_heads(rng: &mut Rng) -> (usize, usize) {
     let d = rng.pick(COLUMNS);
     (d, if rng.one_in(3) { rng.pick(COLUMNS) } else { d })
 }
@@ -43,7 +44,7 @@ fn heads(rng: &mut Rng) -> (usize, usize) {
 /// A batch of a size whose reference is fast.
 fn batch(rng: &mut Rng, t: Type, most: usize) -> Plan {
     loop {
-        let (heads, columns) = (heads(rng), columns(rng));
+        let (heads, columns) = (heads(rng), widths_of_heads(rng));
         let lengths = vec![(rng.pick(TOKENS), rng.pick(TOKENS)); rng.pick(&[1, 1, 2, 3])];
         let mut plan = Plan::plain(t, heads, columns, &lengths);
         plan.lse = rng.one_in(2);
@@ -56,7 +57,7 @@ fn batch(rng: &mut Rng, t: Type, most: usize) -> Plan {
 
 /// Sequences of different lengths, some of 0 and 1, one after the other or in blocks.
 fn of_sequences(rng: &mut Rng, t: Type, blocks: bool) -> Plan {
-    let (d, dv) = columns(rng);
+    let (d, dv) = widths_of_heads(rng);
     let mut length = || rng.pick(&[0, 0, 1, 1, 2, 5, 16, 33, 64, 70, 130]);
     let mut lengths: Vec<(usize, usize)> = (0..4).map(|_| (length(), length())).collect();
     lengths.truncate(rng.pick(&[1, 3, 4]));
@@ -105,7 +106,7 @@ fn starts(target: &Target, name: &str, t: Type, blocks: bool) -> Outcome {
 /// Few queries, whose keys are shared out: with everything that other families have.
 fn few(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "attention", name, 24, |rng, index| {
-        let (d, dv) = columns(rng);
+        let (d, dv) = widths_of_heads(rng);
         let keys = [1, 5, 63, 64, 65, 129, 200, 500, 777];
         let way = [Way::Batch, Way::Starts, Way::Blocks(rng.pick(&[1, 16, 48, 256]))][index % 3];
         let count = rng.pick(&[1, 1, 2, 3]);
@@ -453,7 +454,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "attention", target, name, body);
         for t in FLOATS {
             type Cases = fn(&Target, &str, Type) -> Outcome;
-            let all: [(&str, Cases); 15] = [
+            let all: [(&str, Cases); 17] = [
                 ("plain", plain),
                 ("windows", windows),
                 ("general", general),
@@ -469,6 +470,8 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 ("nothing", nothing),
                 ("repeated", repeated),
                 ("bound", bound),
+                ("columns", columns::columns),
+                ("columns_across_heads", columns::across_heads),
             ];
             for (what, cases) in all {
                 add(format!("{what}_{}", t.name), Box::new(move |target, name| cases(target, name, t)));
@@ -490,6 +493,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         add("at_once".into(), Box::new(|target, _| at_once(target)));
         add("safe_layer".into(), Box::new(|target, _| safe_layer(target)));
         add("refused".into(), Box::new(|target, _| refused::refused(target)));
+        add("columns_refused".into(), Box::new(|target, _| columns::refused(target)));
     }
     trials
 }
