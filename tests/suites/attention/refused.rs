@@ -6,6 +6,7 @@ use crate::support::property::Outcome;
 use candle_rocm_sys::{Layout, Status, sys};
 use std::cell::RefCell;
 use std::collections::LinkedList;
+use std::mem::offset_of;
 use std::ptr::{null, null_mut};
 
 type Call = sys::crk_attention;
@@ -106,7 +107,8 @@ fn of_a_batch(on: &Refused, l: &Layouts, buffers: [sys::crk_view_t; 5]) -> Outco
     if status != Status::InvalidArgument || last_error() != "crk_attention: call is NULL" {
         return Err(last_error());
     }
-    for bytes in [0, 8, size_of::<Call>() - 1, 4097] {
+    // The first version of the struct ended before `columns`.
+    for bytes in [0, 8, offset_of!(Call, columns) - 1, 4097] {
         on.invalid(&format!("call.struct_bytes is {bytes};"), |c| c.struct_bytes = bytes)?;
     }
     on.invalid("dtype 77", |c| c.dtype = sys::crk_dtype(77))?;
