@@ -137,10 +137,7 @@ impl Device {
                 unsafe { sys::crk_reports_use(self.0) };
             }
         }
-        if self.0.reports == 0 {
-            return call();
-        }
-        // SAFETY: as above.
+        // SAFETY: as above. 0 are the handle's own reports.
         let _before = Before(unsafe { sys::crk_reports_use(self.0.reports) });
         call()
     }

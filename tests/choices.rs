@@ -412,23 +412,12 @@ fn quantized() {
                 },
                 &["mul_mat_vec_q5_1_x1"],
             ),
+            ("a gate", |on| gate_blocks(on, 256, false), &["gate_mat_vec_q4_K"]),
+            ("a gate of short rows, quantized", |on| gate_blocks(on, 768, true), &["gate_mat_vec_q4_K"]),
             (
-                "a gate",
-                |on| {
-                    let shape = (64, 256);
-                    on.device.mul_mat_vec_gate(
-                        GateOp::Silu,
-                        Quant::Q4_K,
-                        F32,
-                        shape,
-                        1,
-                        [&on.a, &on.a],
-                        &on.b,
-                        &on.dst,
-                        None,
-                    )
-                },
-                &["gate_mat_vec_q4_K"],
+                "a gate of long rows, quantized",
+                |on| gate_blocks(on, 1024, true),
+                &["gate_mat_vec_q4_K", "quantize_q8_1_f32_rows"],
             ),
             ("9 columns", |on| multiply(on, 9), &["quantize_mmq_DS4_f32", "mul_mat_q4_K_64x16_tiles"]),
             ("16 columns", |on| multiply_rows(on, 300, 16), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x16_tiles"]),
@@ -564,6 +553,22 @@ fn by_transposed(on: &On, (m, k, n): (usize, usize, usize)) -> Result<()> {
 }
 
 /// A row times weights of 100 rows and more, one after another in memory.
+/// A gate of 64 rows of k elements, whose result is also quantized or not.
+fn gate_blocks(on: &On, k: usize, quantizes: bool) -> Result<()> {
+    let blocks = on.device.alloc(4096)?;
+    on.device.mul_mat_vec_gate(
+        GateOp::Silu,
+        Quant::Q4_K,
+        F32,
+        (64, k),
+        1,
+        [&on.a, &on.a],
+        &on.b,
+        &on.dst,
+        quantizes.then_some(&blocks),
+    )
+}
+
 fn multiply_weights(on: &On, k: usize, rows: &[usize]) -> Result<()> {
     let layouts: Vec<Layout> = rows.iter().map(|&n| plain(&[n, k])).collect();
     let mut weights = Vec::new();
@@ -690,13 +695,15 @@ fn products() {
             ("a column, long k", |on| product(on, (64, 256, 1)), &["matmul_f32_wide_vec"]),
             ("a row, three matrices", |on| multiply_weights(on, 512, &[100, 20, 20]), &["matmul_f16_wide_vec"]),
             (
-                "a row, two matrices with short rows",
-                |on| multiply_weights(on, 248, &[100, 20]),
+                "a row, two matrices, no whole pieces of k",
+                |on| multiply_weights(on, 244, &[100, 20]),
                 &["matmul_f16_rows_vec", "matmul_f16_rows_vec"],
             ),
+            ("a row, two matrices with short rows", |on| multiply_weights(on, 8, &[100, 20]), &["matmul_f16_wide_vec"]),
+            ("a row, a matrix with short rows", |on| multiply_weights(on, 248, &[100]), &["matmul_f16_rows_vec"]),
             (
-                "a row, two matrices with rows of a piece per lane",
-                |on| multiply_weights(on, 256, &[100, 20]),
+                "a row, a matrix with rows of a piece per lane",
+                |on| multiply_weights(on, 256, &[100]),
                 &["matmul_f16_wide_vec"],
             ),
             ("a row, a gate", |on| multiply_gate(on, F16, 512), &["matmul_gate_silu_f16"]),

@@ -87,6 +87,12 @@ pub fn grow<A: AsRef<Tensor>>(args: &[A; 2], dim: usize) -> Result<Tensor> {
     Tensor::cat(args, dim)
 }
 
+/// [`grow`] for a model that makes the result contiguous. On a ROCm device it is so only where it did not grow in place.
+pub fn grow_contiguous<A: AsRef<Tensor>>(args: &[A; 2], dim: usize) -> Result<Tensor> {
+    let grown = grow(args, dim)?;
+    if grown.device().is_rocm() { Ok(grown) } else { grown.contiguous() }
+}
+
 /// Rotates new queries and keys (batch, heads, tokens, d), and appends the keys and the values to their caches. `cos`
 /// and `sin` have a row for each new token. `interleaved` says that pairs are neighbours, as for `rope_i`. A ROCm
 /// device does all this in one launch, and its caches grow in place as by [`grow`].
@@ -355,6 +361,11 @@ pub fn gate(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor
     gate_of(activation, gate, up, false)
 }
 
+/// The same as the input of products with quantized weights.
+pub fn gate_for_products(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    gate_of(activation, gate, up, true)
+}
+
 /// `activation(x * gate) * (x * up)` of the tokens' experts, as the input of another product with quantized weights.
 /// The arguments are those of [`crate::moe::moe_gemm_gguf`] without weights of the experts.
 #[allow(clippy::too_many_arguments)]
@@ -403,11 +414,6 @@ pub fn expert_sum(
     let ys = crate::moe::moe_gemm_gguf(x, weights, &scales, sorted_token_ids, expert_ids, topk, is_prefill, dtype)?;
     let (results, n) = ys.dims2()?;
     ys.reshape((results / topk.max(1), topk, n))?.sum(1)
-}
-
-/// `silu(gate) * up`.
-pub fn silu_gate(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    gate_of(Activation::Silu, gate, up, false)
 }
 
 #[cfg(feature = "_rocm")]
@@ -561,10 +567,15 @@ impl Input {
 
 /// Whether [`attention`] has a kernel for the queries. Keys and values may still need the ops.
 pub fn has_attention(q: &Tensor) -> bool {
-    q.device().is_rocm()
-        && matches!(q.dtype(), DType::F16 | DType::BF16 | DType::F32)
-        && q.dims().last().is_some_and(|d| *d <= WIDEST_HEAD)
-        && !q.track_op()
+    q.dims().last().is_some_and(|d| has_attention_for(q, *d))
+}
+
+/// The same of queries like `like_q`, in device, dtype and tracking, whose heads have `d` elements.
+pub fn has_attention_for(like_q: &Tensor, d: usize) -> bool {
+    like_q.device().is_rocm()
+        && matches!(like_q.dtype(), DType::F16 | DType::BF16 | DType::F32)
+        && d <= WIDEST_HEAD
+        && !like_q.track_op()
 }
 
 /// `softmax(scale * q * k^T) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys. With `causal`, the

@@ -20,8 +20,8 @@ struct Shared {
     kept: std::sync::Arc<Columns>,
 }
 
-/// If set, every product dequantizes its weights and multiplies in floating point. Activations are then not rounded to
-/// 8 bits.
+/// If set, products of `QMatMul` dequantize their weights and multiply in floating point. Activations are then not
+/// rounded to 8 bits. Products of experts stay as they are.
 pub fn set_force_dmmv(force: bool) {
     FORCE_DMMV.store(force, std::sync::atomic::Ordering::Relaxed)
 }

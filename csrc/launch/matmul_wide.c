@@ -6,8 +6,8 @@
 
 enum {
   PIECE_BYTES = 16, /* what a thread loads at once */
-  /* Rows below ROW_BYTES have too few pieces for the threads of a group. They are taken where each lane of a wave has a
-   * piece, and the weights are so few that the launch is what takes time. */
+  /* Rows below ROW_BYTES have too few pieces for the threads of a group. They are taken where the weights are so few
+   * that the launch is what takes time, and a single matrix only where each lane of a wave has a piece. */
   ROW_BYTES = 1024,
   SHORT_ROWS_BYTES = 4 << 20,
   /* Keeps the number of threads of a launch below 2^32 where blocks have the fewest rows. */
@@ -22,7 +22,7 @@ _Static_assert((int)CRK_WIDE_MATRICES == CRK_MOST_GROUPED, "a place for each mat
 bool crk_priv_wide_fits(crk_device_t self, const crk_wide_product_t *product, uint32_t count, uint32_t element_bytes) {
   const uint64_t row_bytes = product->k * element_bytes;
   uint64_t places = (uintptr_t)product->x | row_bytes;
-  const uint64_t least_bytes = (uint64_t)self->context->info.wave_size * PIECE_BYTES;
+  const uint64_t least_bytes = (count == 1 ? self->context->info.wave_size : 1) * (uint64_t)PIECE_BYTES;
   bool fits = self->driver->backend != CRK_BACKEND_CPU && row_bytes >= least_bytes;
   for (uint32_t i = 0; i < count; i++) {
     const crk_wide_matrix_t *matrix = &product->matrix[i];

@@ -14,19 +14,23 @@ typedef struct gate_call {
 
 /* A block of threads can quantize groups of CRK_GATE_ROWS rows, but then there are fewer blocks. NVIDIA GPUs take
  * groups if they give each unit a block. AMD GPUs take groups if they give at least LEAST_QUARTERS quarters of the
- * blocks that single rows give, since a block of four waves is few for a unit (not measured). Else a second launch
+ * blocks that single rows give, since a block of four waves is few for a unit (not measured). All take groups whose
+ * weights are at most GROUP_BYTES, which a block reads in less time than a launch takes. Else a second launch
  * quantizes. */
-enum { LEAST_QUARTERS = 3 };
+enum { LEAST_QUARTERS = 3, GROUP_BYTES = 32 << 10 };
 
-uint32_t crk_priv_divide_gate(crk_device_t self, crk_function_t function, uint64_t products, bool quantizes,
-                              crk_vec_product_t *product, bool *in_groups) {
+uint32_t crk_priv_divide_gate(crk_device_t self, crk_function_t function, const crk_quant_info_t *info,
+                              uint64_t products, bool quantizes, crk_vec_product_t *product, bool *in_groups) {
   const uint32_t blocks = crk_priv_divide_rows(self, function, products, 1, product);
   *in_groups = false;
   if (quantizes) {
     crk_vec_product_t grouped = *product;
     const uint32_t groups = crk_priv_divide_rows(self, function, products, CRK_GATE_ROWS, &grouped);
-    *in_groups = self->driver->backend == CRK_BACKEND_CUDA ? groups * products >= crk_priv_units(self)
-                                                           : (uint64_t)groups * 4 >= (uint64_t)blocks * LEAST_QUARTERS;
+    const uint64_t group_bytes = (uint64_t)2 * CRK_GATE_ROWS * product->row_blocks * info->bytes;
+    const bool are_enough = self->driver->backend == CRK_BACKEND_CUDA
+                                ? groups * products >= crk_priv_units(self)
+                                : (uint64_t)groups * 4 >= (uint64_t)blocks * LEAST_QUARTERS;
+    *in_groups = are_enough || group_bytes <= GROUP_BYTES;
     if (*in_groups) {
       *product = grouped;
       return groups;
@@ -53,7 +57,8 @@ static crk_status_t launch_gate(crk_device_t self, const gate_call_t *call) {
   gate.product.parts[0] = (crk_vec_part_t){call->gate.ptr, call->dst.ptr, call->rows, call->rows, NULL};
   gate.product.parts[1] = (crk_vec_part_t){call->up.ptr, NULL, call->rows, call->rows, NULL};
   bool in_groups;
-  const uint32_t blocks = crk_priv_divide_gate(self, function, 1, call->blocks.ptr != NULL, &gate.product, &in_groups);
+  const uint32_t blocks =
+      crk_priv_divide_gate(self, function, call->info, 1, call->blocks.ptr != NULL, &gate.product, &in_groups);
   gate.blocks = in_groups ? call->blocks.ptr : NULL;
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
   const void *args[] = {&gate};

@@ -465,7 +465,7 @@ static crk_status_t launch_moe_gate(crk_device_t self, const mixture_t *m, crk_g
       .gelu = op == CRK_GATE_GELU};
   bool in_groups;
   const uint32_t across =
-      crk_priv_divide_gate(self, function, m->tokens, blocks.ptr != NULL, &call.vec.product, &in_groups);
+      crk_priv_divide_gate(self, function, m->info, m->tokens, blocks.ptr != NULL, &call.vec.product, &in_groups);
   call.blocks = in_groups ? blocks.ptr : NULL;
   const crk_dim3_t grid = {across, (uint32_t)m->tokens, 1},
                    block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};

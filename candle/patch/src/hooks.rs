@@ -281,18 +281,10 @@ const TRANSFORMERS: &[Hook] = &[
     text("src/models/", SOME, "Tensor::cat(&[prev_v, ", "candle_nn::fused::grow(&[prev_v, "),
     text("src/models/", SOME, "Tensor::cat(&[k_cache, ", "candle_nn::fused::grow(&[k_cache, "),
     text("src/models/", SOME, "Tensor::cat(&[v_cache, ", "candle_nn::fused::grow(&[v_cache, "),
-    text(
-        "src/models/",
-        SOME,
-        "Tensor::cat(&[cache_k, &k], 2)?.contiguous()?",
-        "candle_nn::fused::grow(&[cache_k, &k], 2)?",
-    ),
-    text(
-        "src/models/",
-        SOME,
-        "Tensor::cat(&[cache_v, &v], 2)?.contiguous()?",
-        "candle_nn::fused::grow(&[cache_v, &v], 2)?",
-    ),
+    text("src/models/", SOME, "Tensor::cat(&[cache_k, &k], 2)?.contiguous()?", GROW_CACHE_K),
+    text("src/models/", SOME, "Tensor::cat(&[cache_v, &v], 2)?.contiguous()?", GROW_CACHE_V),
+    text("src/models/", SOME, "Tensor::cat(&[k_cache, &k], 2)?.contiguous()?", GROW_K_CACHE),
+    text("src/models/", SOME, "Tensor::cat(&[v_cache, &v], 2)?.contiguous()?", GROW_V_CACHE),
 ];
 
 const EXAMPLES: &[Hook] = &[
@@ -435,6 +427,11 @@ impl ConcatKvCache {
 
 ";
 
+const GROW_CACHE_K: &str = "candle_nn::fused::grow_contiguous(&[cache_k, &k], 2)?";
+const GROW_CACHE_V: &str = "candle_nn::fused::grow_contiguous(&[cache_v, &v], 2)?";
+const GROW_K_CACHE: &str = "candle_nn::fused::grow_contiguous(&[k_cache, &k], 2)?";
+const GROW_V_CACHE: &str = "candle_nn::fused::grow_contiguous(&[v_cache, &v], 2)?";
+
 const NORM_SUM: &str = "
 impl RmsNorm {
     /// `x + residual`, and the norm of that sum.
@@ -450,6 +447,11 @@ impl RmsNorm {
     /// The norm as the input of products with quantized weights.
     pub fn forward_for_products(&self, x: &Tensor) -> Result<Tensor> {
         crate::fused::rms_norm_for_products(x, &self.0.weight, self.0.eps as f32)
+    }
+
+    /// A layer's input, and its norm as the input of products with quantized weights.
+    pub fn forward_of_for_products(&self, input: crate::fused::Input) -> Result<(Tensor, Tensor)> {
+        input.normed(|x| self.forward_for_products(x), |x, residual| self.forward_sum_for_products(x, residual))
     }
 
     /// As the norm of each head of queries or keys.

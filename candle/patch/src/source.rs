@@ -100,11 +100,11 @@ fn ask_cargo(folder: &Path, version: &str) -> Result<serde_json::Value> {
     let output = Command::new(&cargo)
         .args(["metadata", "--format-version=1", "--manifest-path"])
         .arg(&manifest)
+        .stderr(std::process::Stdio::inherit())
         .output()
         .with_context(|| format!("{} cannot be run", cargo.to_string_lossy()))?;
     if !output.status.success() {
-        let messages = String::from_utf8_lossy(&output.stderr);
-        bail!("cargo metadata failed; --vendored takes packages that are there already\n{messages}");
+        bail!("cargo metadata failed; --vendored takes packages that are there already");
     }
     serde_json::from_slice(&output.stdout).context("cargo metadata is no JSON")
 }
