@@ -38,6 +38,8 @@ pub const FLAGS: [&[&str]; 4] = [
         "-std=c++17",
         "-O3",
         "-ffp-contract=off",
+        // Subnormal numbers of f32 stay as they are, also on gfx8, where clang flushes them by default.
+        "-fno-gpu-flush-denormals-to-zero",
         // Keeps constants inside loops. Outside of them, the constants of a long f64 function need more scalar
         // registers than a wave has, and spill.
         "-mllvm",

@@ -582,14 +582,19 @@ enum {
   LAST_BLOCK_PARTS = 64 /* of all rows of a block */
 };
 
-/* The number of parts of the keys that gives each unit of the device a block, about. */
+/* The number of parts of the keys that gives each unit of the device a block, about. Where long parts would leave more
+ * than half of an AMD GPU's units without a block, parts are shorter, as long as one launch adds them up. */
 static uint64_t choose_parts(crk_device_t self, const problem_t *problem) {
-  const uint64_t keys = count_seen_keys(problem), rows = rows_per_kv_head(problem);
-  const uint64_t least_keys = self->driver->backend == CRK_BACKEND_HIP
-                                  ? crk_priv_least(rows * SPLIT_ROW_KEYS, SPLIT_MOST_ROW_KEYS)
-                                  : SPLIT_LEAST_KEYS;
+  const uint64_t keys = count_seen_keys(problem), rows = rows_per_kv_head(problem), units = crk_priv_units(self);
+  const bool is_hip = self->driver->backend == CRK_BACKEND_HIP;
+  const uint64_t least_keys = is_hip ? crk_priv_least(rows * SPLIT_ROW_KEYS, SPLIT_MOST_ROW_KEYS) : SPLIT_LEAST_KEYS;
   const uint64_t others = crk_priv_ceil_div(rows, SPLIT_BLOCK_ROWS) * problem->kv_heads * problem->sequences;
-  const uint64_t parts = crk_priv_least(crk_priv_units(self) / others, crk_priv_ceil_div(keys, least_keys));
+  uint64_t parts = crk_priv_least(units / others, crk_priv_ceil_div(keys, least_keys));
+  if (is_hip && parts * others < units / 2) {
+    const uint64_t most = crk_priv_least(crk_priv_ceil_div(keys, SPLIT_ROW_KEYS),
+                                         LAST_BLOCK_PARTS / crk_priv_least(rows, SPLIT_BLOCK_ROWS));
+    parts = crk_priv_greatest(parts, crk_priv_least(units / 2 / others, most));
+  }
   return crk_priv_greatest(parts, 1);
 }
 

@@ -68,6 +68,9 @@ static crk_status_t launch_mmq_tiles(crk_device_t self, crk_quant_t quant, const
   shape.blocks_x = crk_priv_grid_blocks(self, crk_priv_ceil_div(product->columns, tile->columns), CRK_MMQ_THREADS);
   shape.blocks_y = (uint32_t)crk_priv_least(crk_priv_ceil_div(product->rows, tile->rows),
                                             crk_priv_least(most / shape.blocks_x, CRK_MOST_GRID_YZ));
+  crk_priv_divisor_init(&shape.across, shape.blocks_x, false);
+  crk_priv_cache_order_init(&shape.order, self->context->info.l2_caches, (uint64_t)shape.blocks_x * shape.blocks_y,
+                            false);
   const uint32_t shared_bytes = self->driver->backend == CRK_BACKEND_CUDA
                                     ? 2 * 4 * CRK_MMQ_STEP_WORDS(tile->rows, tile->columns, numbers_of_quant(quant))
                                     : 0;

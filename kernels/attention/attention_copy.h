@@ -100,26 +100,33 @@ struct tile_copy : tile_pieces<T, Tile, Rows, Width, Threads> {
   /* For rows that are incomplete, in blocks of a cache, or not aligned. */
   CRK_FN void begin_some(uint32_t *tile, const attention_rows<T> &rows, uint32_t first, uint32_t count, uint32_t width,
                          bool by_vectors) {
+    using place = typename attention_rows<T>::place;
+    const auto key = [&](int n, int i) {
+      const uint32_t number = first + row + row_add(n) + static_cast<uint32_t>(i);
+      return number < count ? number : count - 1;
+    };
+    const auto load_from = [&](int n, const place *at) {
+      if (has(n)) {
+        CRK_UNROLL
+        for (int i = 0; i < together; i++) {
+          const T *from = rows.at(at[i]) + (part + part_add(n)) * piece;
+          load(tile, n, i, from, (part + part_add(n)) * piece < width, by_vectors);
+        }
+      }
+    };
     if constexpr (Tile::copies_pieces) {
       CRK_NO_UNROLL
       for (int n = 0; n < loads; n++) {
-        begin_one(tile, rows, first, count, width, by_vectors, n);
+        place at[together];
+        rows.find(at, [&](int i) { return key(n, i); });
+        load_from(n, at);
       }
     } else {
+      place at[loads * together];
+      rows.find(at, [&](int i) { return key(i / together, i % together); });
       CRK_UNROLL
       for (int n = 0; n < loads; n++) {
-        begin_one(tile, rows, first, count, width, by_vectors, n);
-      }
-    }
-  }
-  CRK_FN void begin_one(uint32_t *tile, const attention_rows<T> &rows, uint32_t first, uint32_t count, uint32_t width,
-                        bool by_vectors, int n) {
-    if (has(n)) {
-      CRK_UNROLL
-      for (int i = 0; i < together; i++) {
-        const uint32_t key = first + row + row_add(n) + static_cast<uint32_t>(i);
-        const T *from = rows.at(key < count ? key : count - 1) + (part + part_add(n)) * piece;
-        load(tile, n, i, from, (part + part_add(n)) * piece < width, by_vectors);
+        load_from(n, at + n * together);
       }
     }
   }

@@ -12,6 +12,8 @@ namespace crk {
 
 inline constexpr float no_score = -__builtin_huge_valf();
 
+CRK_FN uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
 /* When a row's base is set, its largest weight is 2^weight_top. In f16, this keeps more of the small weights above the
  * smallest normal number: below it they lose bits, and the matrix cores of gfx90a take them for 0. */
 template <class T>
@@ -76,21 +78,19 @@ struct attention_query {
       : call(all),
         window(all, sequence, query),
         prefixes(all.prefixes + static_cast<uint64_t>(sequence.number) * all.prefix_count * 2),
-        mask(nullptr),
         place(static_cast<int64_t>(query) + sequence.keys - sequence.queries),
         slope(0.0f),
         keys(sequence.keys) {
     if (all.slopes != nullptr) {
       slope = all.slopes[sequence.number * all.slopes_sequence + head * all.slopes_head];
     }
-    if (all.mask_kind != CRK_ATTENTION_NO_MASK) {
-      const uint64_t at =
-          sequence.number * all.mask_strides.sequence + head * all.mask_strides.head + query * all.mask_strides.row;
-      const uint32_t bytes = all.mask_kind == CRK_ATTENTION_BYTE_MASK      ? 1
-                             : all.mask_kind == CRK_ATTENTION_ADD_F32_MASK ? 4
-                                                                           : static_cast<uint32_t>(sizeof(T));
-      mask = static_cast<const unsigned char *>(all.mask) + at * bytes;
-    }
+    /* Without a mask all strides are 0. A pointer that may be NULL by a condition would be one to any memory. */
+    const uint64_t at =
+        sequence.number * all.mask_strides.sequence + head * all.mask_strides.head + query * all.mask_strides.row;
+    const uint32_t bytes = all.mask_kind == CRK_ATTENTION_BYTE_MASK      ? 1
+                           : all.mask_kind == CRK_ATTENTION_ADD_F32_MASK ? 4
+                                                                         : static_cast<uint32_t>(sizeof(T));
+    mask = static_cast<const unsigned char *>(all.mask) + at * bytes;
   }
 
   /* Makes scores, as logarithms to base 2, of dot products of the query and keys. Number i belongs to key `key(i)`.
@@ -154,19 +154,23 @@ struct attention_query {
       score[i] = change(score[i], key(i));
     }
   }
+  /* All numbers of the mask are requested before one of them is used. */
   template <class M, int Count, class Key>
   CRK_FN void add_mask(float (&score)[Count], const Key &key) const {
-    each(
-        score,
-        [&](float s, uint32_t k) {
-          const M value = reinterpret_cast<const M *>(mask)[(k < keys ? k : keys - 1) * call.mask_column];
-          if constexpr (same<M, unsigned char>) {
-            return value != 0 ? s : no_score;
-          } else {
-            return fma(static_cast<float>(value), log2_of_e, s);
-          }
-        },
-        key);
+    M value[Count];
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      const uint32_t k = key(i);
+      value[i] = reinterpret_cast<const M *>(mask)[(k < keys ? k : keys - 1) * call.mask_column];
+    }
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      if constexpr (same<M, unsigned char>) {
+        score[i] = value[i] != 0 ? score[i] : no_score;
+      } else {
+        score[i] = fma(static_cast<float>(value[i]), log2_of_e, score[i]);
+      }
+    }
   }
   /* Leaves out the scores of keys that are neither in the window nor in a prefix with this place. */
   template <int Count, class Key>
@@ -235,29 +239,35 @@ struct attention_rows {
       first += of.number * strides.sequence + of.first_key * strides.row;
     }
   }
-  CRK_FN const T *at(uint32_t key) const {
-    if (!has_blocks) {
-      return first + key * row_stride;
-    }
-    return at(find(key));
-  }
-
   /* The block and the row of a key, which are the same among keys and among values. */
   struct place {
     uint32_t block, row;
   };
-  CRK_FN place find(uint32_t key) const {
+  /* The places of the keys key(i). The table is asked for all of them at once, and all answers are there at the end:
+   * else the loads that follow would wait for each other. */
+  template <int Count, class Key>
+  CRK_FN void find(place (&to)[Count], const Key &key) const {
     if (!has_blocks) {
-      return {0, key};
+      CRK_UNROLL
+      for (int i = 0; i < Count; i++) {
+        to[i] = {0, key(i)};
+      }
+      return;
     }
     const crk_attention_call_t &again = reread(call);
-    uint32_t number = key;
-    const uint32_t row = take_coordinate(number, again.block);
-    return {again.block_table[sequence * again.block_table_row + number], row};
+    const uint32_t *const table = again.block_table + sequence * again.block_table_row;
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      uint32_t number = key(i);
+      const uint32_t row = take_coordinate(number, again.block);
+      to[i] = {table[number], row};
+    }
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      to[i].block = opaque(to[i].block);
+    }
   }
-  CRK_FN const T *at(place place) const {
-    return first + place.block * (has_blocks ? block_stride : 0) + place.row * row_stride;
-  }
+  CRK_FN const T *at(place place) const { return first + place.block * block_stride + place.row * row_stride; }
 };
 
 }  // namespace crk

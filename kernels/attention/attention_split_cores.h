@@ -172,6 +172,15 @@ struct split_cores {
     const char *row =
         reinterpret_cast<const char *>(key_rows.first + key * key_rows.row_stride + chunk * chunk_numbers);
     uint32_t at = 0;
+    typename attention_rows<T>::place places[Plain ? 1 : packs];
+    bool exists[Plain ? 1 : packs];
+    const auto key_of = [&](int p) {
+      const key_pack mine = find_pack(p);
+      return opaque(key + mine.first + mine.next);
+    };
+    if constexpr (!Plain) {
+      key_rows.find(places, [&](int p) { return least(key_of(p), work.end - 1); });
+    }
     CRK_UNROLL
     for (int p = 0; p < packs; p++) {
       const key_pack mine = find_pack(p);
@@ -181,11 +190,16 @@ struct split_cores {
         const uint32_t offset = opaque(mine.first * row_bytes + mine.number * static_cast<uint32_t>(sizeof(T)));
         to.x[p] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(row + offset));
       } else {
-        const uint32_t i = opaque(key + mine.first + mine.next), number = chunk * chunk_numbers + mine.number;
-        to.x[p] = {};
-        if (i < work.end && number < call.d) {
-          to.x[p] = load_words<4, 16>(key_rows.at(i) + number);
-        }
+        const uint32_t number = chunk * chunk_numbers + mine.number;
+        const bool has_number = number < call.d;
+        exists[p] = has_number && key_of(p) < work.end;
+        to.x[p] = load_words<4, 16>(key_rows.at(places[p]) + (has_number ? number : 0));
+      }
+    }
+    if constexpr (!Plain) {
+      CRK_UNROLL
+      for (int p = 0; p < packs; p++) {
+        to.x[p] = exists[p] ? to.x[p] : word4{};
       }
     }
   }
@@ -200,19 +214,17 @@ struct split_cores {
     }
     wave_barrier();
   }
-  /* E numbers of a value from `number` on; zeros beyond the last number, and if `from` is NULL. */
-  CRK_FN value_words load_some(const T *from, uint32_t number) const {
-    value_words words = {};
-    if constexpr (E % 4 == 0) {
-      if (from != nullptr && number < call.dv) {
-        words = load_words<E / 2, 16>(from + number);
-      }
-    } else {
+  /* E numbers of a value from `number` on; zeros beyond the last number, and unless the value exists. */
+  CRK_FN value_words load_some(const T *from, uint32_t number, bool exists) const {
+    value_words words;
+    constexpr int count = E % 4 == 0 ? E / 2 : 1; /* words per load */
+    CRK_UNROLL
+    for (int w = 0; w < E / 2; w += count) {
+      const bool here = number + 2 * w < call.dv;
+      const auto loaded = load_words < count, E % 4 == 0 ? 16 : 2 > (from + (here ? number + 2 * w : 0));
       CRK_UNROLL
-      for (int w = 0; w < E / 2; w++) {
-        if (from != nullptr && number + 2 * w < call.dv) {
-          words.v[w] = load_words<1>(from + number + 2 * w).v[0];
-        }
+      for (int i = 0; i < count; i++) {
+        words.v[w + i] = here && exists ? loaded.v[i] : 0;
       }
     }
     return words;
@@ -224,6 +236,9 @@ struct split_cores {
         opaque(core::first_value_key() * row_bytes + core::value_lane() * static_cast<uint32_t>(E * sizeof(T)));
     const char *row = reinterpret_cast<const char *>(value_rows.first + key * value_rows.row_stride);
     uint32_t at = 0;
+    constexpr int together = 4; /* there are registers for the places of four keys */
+    typename attention_rows<T>::place places[together];
+    static_assert(core::value_keys % together == 0, "whole groups");
     CRK_UNROLL
     for (int i = 0; i < core::value_keys; i++) {
       if constexpr (Plain) {
@@ -236,14 +251,18 @@ struct split_cores {
               reinterpret_cast<const uint32_t *>(row + offset + (some * some_spans + s) * span * sizeof(T)));
         }
       } else {
-        const uint32_t mine = opaque(key + core::first_value_key() + core::next_value_key(i));
-        const T *from = mine < work.end ? value_rows.at(mine) : nullptr;
+        const auto key_of = [&](int n) {
+          return opaque(key + core::first_value_key() + core::next_value_key(i / together * together + n));
+        };
+        if (i % together == 0) {
+          keep_order();
+          value_rows.find(places, [&](int n) { return least(key_of(n), work.end - 1); });
+        }
         CRK_UNROLL
         for (int s = 0; s < some_spans; s++) {
           const uint32_t number = (some * some_spans + s) * span + core::value_lane() * E;
-          to.x[s][i] = load_some(from, number);
+          to.x[s][i] = load_some(value_rows.at(places[i % together]), number, key_of(i % together) < work.end);
         }
-        keep_order();
       }
     }
   }

@@ -162,11 +162,11 @@ struct split_lanes {
   /* The same for any keys, in place of which the last one is loaded where there are no more, and for their values.
    * Numbers beyond d are 0. Those beyond dv are any, since their sums are not used. */
   CRK_FN void load_rest(packs_of_keys &k, packs_of_keys &v, uint32_t key) const {
+    typename attention_rows<T>::place at[tile];
+    key_rows.find(at, [&](int u) { return least(opaque(key + u * teams() + lane() / team), work.end - 1); });
     CRK_UNROLL
     for (int u = 0; u < tile; u++) {
-      const uint32_t number = opaque(key + u * teams() + lane() / team);
-      const auto at = key_rows.find(number < work.end ? number : work.end - 1);
-      const T *const from_key = key_rows.at(at), *const from_value = value_rows.at(at);
+      const T *const from_key = key_rows.at(at[u]), *const from_value = value_rows.at(at[u]);
       CRK_UNROLL
       for (int p = 0; p < mine; p++) {
         const bool has_key = first_number(p) < call.d, has_value = first_number(p) < call.dv;

@@ -224,7 +224,8 @@ struct attention_team {
    * 2^weight_top. The base is set again where a weight would be larger than 2^8 times that, and then the sums are
    * scaled. So most steps do not touch the sums. */
   CRK_FN void weigh(float scale) {
-    float factor[S::tall][rows];
+    const auto larger = [](float a, float b) { return max_number(a, b); };
+    float factor[S::tall][rows]; /* at first the lane's largest number: a row rises where one of its lanes does */
     bool rises = false;
     CRK_UNROLL
     for (int i = 0; i < S::tall; i++) {
@@ -238,10 +239,11 @@ struct attention_team {
             most = max_number(most, score[i][n][r][c]);
           }
         }
-        most = core::combine(most, [](float a, float b) { return max_number(a, b); }) * scale - weight_top<T>;
-        const bool rise = most > base[i][r] + 8.0f;
-        factor[i][r] = rise ? most : base[i][r];
-        rises |= rise;
+        if constexpr (!half<T>) {
+          most = core::combine(most, larger); /* below, gfx942 has no registers left for this */
+        }
+        factor[i][r] = most * scale - weight_top<T>;
+        rises |= factor[i][r] > base[i][r] + 8.0f;
       }
     }
     if (any(rises)) {
@@ -249,7 +251,8 @@ struct attention_team {
       for (int i = 0; i < S::tall; i++) {
         CRK_UNROLL
         for (int r = 0; r < rows; r++) {
-          const float next = factor[i][r];
+          const float most = half<T> ? core::combine(factor[i][r], larger) : factor[i][r];
+          const float next = most > base[i][r] + 8.0f ? most : base[i][r];
           factor[i][r] = next == base[i][r] ? 1.0f : exp2_near(base[i][r] - next);
           base[i][r] = next;
           weight[i][r] *= factor[i][r];
@@ -523,13 +526,11 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   const auto is_needed = [&](uint32_t key) {
     return is_plain(key) || sees_all || (key < of_wave[1].end && key + step_keys > of_wave[0].first);
   };
+  const auto row_of = [&](int i, int r) {
+    return clamped(team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r)));
+  };
   const auto add_step = [&](uint32_t key) {
-    const auto row_of = [&](int i, int r) {
-      return clamped(team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r)));
-    };
     if constexpr (General) {
-      mine.make_scores(key,
-                       [&](int i, int r) { return attention_query<T>(reread(call), sequence, head, row_of(i, r)); });
       mine.weigh(1.0f);
     } else {
       const auto window = [&](int i, int r) { return attention_window(call, sequence, row_of(i, r)); };
@@ -574,6 +575,12 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
     values.finish(value_room);
     shared_barrier();
+    if constexpr (General) {
+      if (is_needed(key)) { /* before the next keys are requested: who waits for a mask waits for all requests */
+        mine.make_scores(key,
+                         [&](int i, int r) { return attention_query<T>(reread(call), sequence, head, row_of(i, r)); });
+      }
+    }
     if (key + step_keys < end) {
       keys.begin(key_room, key_rows, key + step_keys, sequence.keys, call.d, by_vectors);
     }

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "call/sliding.h"
+
 /* An mmq block holds 128 activations of one column. First come four words of scales and sums (CRK_MMQ_LAYOUTS), then 32
  * words of 8-bit codes. */
 enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_WORDS };
@@ -67,11 +69,15 @@ typedef struct crk_mmq_quantize {
  * dst_stride     elements of dst from one column to the next
  * row_blocks     blocks of weights per row
  * dtype          type of dst: 0 is f32, 1 is f16, 2 is bf16
- * blocks_x, blocks_y   blocks of the grid: tiles along the columns, tiles along the rows */
+ * blocks_x, blocks_y   blocks of the grid: tiles along the columns, tiles along the rows
+ * across         division by blocks_x; narrow
+ * order          order of the blocks, those of a row of tiles one after the other; narrow */
 typedef struct crk_mmq_product {
   uint64_t rows, columns, weight_stride, dst_stride;
   uint32_t row_blocks, dtype;
   uint32_t blocks_x, blocks_y;
+  crk_divisor_t across;
+  crk_cache_order_t order;
 } crk_mmq_product_t;
 
 #endif

@@ -98,6 +98,9 @@ struct product_team {
       }
       operands some;
       some.load(*this, left_room, right_room, step);
+      if (core::team == 64) {
+        keep_order(); /* else clang loads some between the products, and each wave waits again before the barrier */
+      }
       multiply(some);
     }
   }

@@ -58,6 +58,7 @@ CRK_FN uint32_t count_experts(const int32_t *ids, uint64_t count, uint64_t exper
                               Take take) {
   CRK_SHARED(uint32_t, bins, experts_at_once);
   CRK_SHARED(uint32_t, sums, CRK_MOE_ORDER_THREADS);
+  constexpr uint32_t loads_ahead = 8;
   const uint32_t thread = thread_index().x;
   uint32_t carry = 0;
   uint64_t first = 0;
@@ -67,12 +68,25 @@ CRK_FN uint32_t count_experts(const int32_t *ids, uint64_t count, uint64_t exper
       bins[thread + i * CRK_MOE_ORDER_THREADS] = 0;
     }
     barrier();
-    for (uint64_t i = thread; i < count; i += CRK_MOE_ORDER_THREADS) {
-      const uint32_t id = static_cast<uint32_t>(ids[i]);
-      if (id < experts && id - first < experts_at_once) {
-        atomic_add(&bins[id - first], 1u);
-      } else if (id >= experts && first == 0) {
-        report(fault, ids[i]);
+    CRK_NO_UNROLL
+    for (uint64_t begin = thread; begin < count; begin += loads_ahead * CRK_MOE_ORDER_THREADS) {
+      int32_t some[loads_ahead];
+      CRK_UNROLL
+      for (uint32_t j = 0; j < loads_ahead; j++) {
+        const uint64_t i = begin + j * CRK_MOE_ORDER_THREADS;
+        some[j] = ids[i < count ? i : begin];
+      }
+      CRK_UNROLL
+      for (uint32_t j = 0; j < loads_ahead; j++) {
+        const uint32_t id = static_cast<uint32_t>(some[j]);
+        if (begin + j * CRK_MOE_ORDER_THREADS >= count) {
+          break;
+        }
+        if (id < experts && id - first < experts_at_once) {
+          atomic_add(&bins[id - first], 1u);
+        } else if (id >= experts && first == 0) {
+          report(fault, some[j]);
+        }
       }
     }
     barrier();

@@ -8,6 +8,7 @@
 #ifndef CRK_MATMAT_H
 #define CRK_MATMAT_H
 
+#include "numbers/cache_order.h"
 #include "quantized/matmat_load.h"
 #include "quantized/matmat_multiply.h"
 
@@ -190,6 +191,17 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
   }
 }
 
+/* The place of a launcher's block in the grid. Neighbours along x read the same weights, so they share an L2 cache. */
+struct mmq_place {
+  uint32_t x, y;
+  CRK_FN explicit mmq_place(const crk_mmq_product_t &s) : x(block_index().x), y(block_index().y) {
+#if CRK_SEVERAL_CACHES
+    y = place_in_order(s.order, y * s.blocks_x + x);
+    x = take_coordinate(y, s.across);
+#endif
+  }
+};
+
 /* For the launchers. A block makes one tile after the other and advances by the size of the grid. */
 template <class B, int Rows, int Columns>
 CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const crk_mmq_product_t &s) {
@@ -202,12 +214,13 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
   uint32_t *room = reinterpret_cast<uint32_t *>(shared_words);
 #endif
   const products_type products(thread_index().x);
+  const mmq_place place(s);
   CRK_NO_UNROLL
-  for (uint64_t row = static_cast<uint64_t>(block_index().y) * Rows; row < s.rows;
+  for (uint64_t row = static_cast<uint64_t>(place.y) * Rows; row < s.rows;
        row += static_cast<uint64_t>(s.blocks_y) * Rows) {
     const uint32_t rows_left = left_of<Rows>(row, s.rows);
     CRK_NO_UNROLL
-    for (uint64_t column = static_cast<uint64_t>(block_index().x) * Columns; column < s.columns;
+    for (uint64_t column = static_cast<uint64_t>(place.x) * Columns; column < s.columns;
          column += static_cast<uint64_t>(s.blocks_x) * Columns) {
       const uint32_t columns_left = left_of<Columns>(column, s.columns);
       pieces_ahead<products_type, B, Rows> ahead(weights + row * s.weight_stride, s.weight_stride, rows_left,
