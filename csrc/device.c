@@ -350,7 +350,6 @@ void crk_device_close(crk_device_t self) {
   }
   self->magic = 0;
   unlist_handle(self);
-  crk_priv_gate_close(self->gate);
   crk_graph_t capture = atomic_load(&self->capture);
   if (capture != NULL) {
     /* The capture is discarded. The caller never received the graph object, so it is freed here. */
@@ -361,19 +360,22 @@ void crk_device_close(crk_device_t self) {
     free(capture);
   }
   self->driver->stream_synchronize(self->driver_device, self->stream);
-  crk_event_destroy(self->fence);
+  /* Before the gate is closed: who holds the lock of the BLAS pool may empty the cache, and so wait for gates. */
+  crk_priv_blas_deinit(self);
+  crk_priv_gate_close(self->gate);
+  self->driver->stream_synchronize(self->driver_device, self->stream); /* crk_priv_heap_trim may have recorded events */
+  crk_priv_event_destroy(self->fence);
   crk_context_t *context = self->context;
   crk_priv_fault_deinit(self);
   crk_priv_params_deinit(self);
   crk_priv_tickets_deinit(self);
   crk_priv_heap_leave(self);
-  /* The gate opens after the handle has left the heap: crk_priv_heap_trim records events on the streams of all handles
-   * in the heap with open gates, and this handle is going away. */
-  crk_priv_gate_open(self->gate, true);
-  crk_priv_blas_deinit(self);
   if (!self->is_stream_borrowed) {
     self->driver->stream_destroy(self->driver_device, self->stream);
   }
+  /* The gate opens when the handle has left the heap and its stream is gone: crk_priv_heap_trim records events on the
+   * streams of all handles in the heap with open gates, and event calls look at the stream. */
+  crk_priv_gate_open(self->gate, true);
   crk_priv_gate_release(self->gate);
   crk_priv_mutex_deinit(&self->lock);
   crk_priv_mutex_deinit(&self->capture_lock);

@@ -107,8 +107,8 @@ crk_status_t crk_event_create(crk_device_t self, crk_event_t *event) {
   return crk_priv_event_create(self, event);
 }
 
-void crk_event_destroy(crk_event_t self) {
-  if (self == NULL || self->magic != CRK_MAGIC_EVENT) {
+void crk_priv_event_destroy(crk_event_t self) {
+  if (self == NULL) {
     return;
   }
   self->magic = 0;
@@ -126,11 +126,18 @@ static crk_status_t refuse_foreign(crk_event_t event, crk_device_t device, const
   return CRK_OK;
 }
 
-static bool is_recorded(crk_event_t self) {
+/* The gate of the stream that the event was last recorded on; NULL if it was never recorded. The caller releases it. */
+static crk_gate_t *gate_of(crk_event_t self) {
   crk_priv_mutex_lock(&self->lock);
-  const bool is_recorded = self->gate != NULL;
+  crk_gate_t *gate = gate_retain(self->gate);
   crk_priv_mutex_unlock(&self->lock);
-  return is_recorded;
+  return gate;
+}
+
+static bool is_recorded(crk_event_t self) {
+  crk_gate_t *gate = gate_of(self);
+  crk_priv_gate_release(gate);
+  return gate != NULL;
 }
 
 /* Enters the gate of the stream that the event was last recorded on. Returns NULL if no driver call is needed: the
@@ -149,37 +156,71 @@ static crk_gate_t *enter_gate_of(crk_event_t self) {
   return gate;
 }
 
+/* Also for NULL. */
 static void gate_exit(crk_gate_t *gate) {
-  crk_priv_gate_leave(gate);
-  crk_priv_gate_release(gate);
+  if (gate != NULL) {
+    crk_priv_gate_leave(gate);
+    crk_priv_gate_release(gate);
+  }
+}
+
+/* Waits until the gate is open. The caller is inside no gate: two threads could wait for each other's. */
+static void gate_await(crk_gate_t *gate) {
+  crk_priv_gate_enter(gate);
+  gate_exit(gate);
+}
+
+void crk_event_destroy(crk_event_t self) {
+  if (self == NULL || self->magic != CRK_MAGIC_EVENT) {
+    return;
+  }
+  crk_gate_t *gate = gate_retain(self->gate);
+  if (gate != NULL) {
+    crk_priv_gate_enter(gate);
+  }
+  crk_priv_event_destroy(self);
+  gate_exit(gate);
+}
+
+/* The caller holds the event's lock, and is inside the gates of both streams: the device's, which returned `epoch`, and
+ * the one that the event was last recorded on. */
+static crk_status_t record_locked(crk_event_t self, crk_device_t device, uint64_t epoch) {
+  CRK_TRY(device->driver->event_record(device->driver_device, self->driver_event, device->stream));
+  crk_priv_gate_release(self->gate);
+  self->gate = gate_retain(device->gate);
+  self->epoch = epoch;
+  return CRK_OK;
 }
 
 crk_status_t crk_priv_event_record(crk_event_t self, crk_device_t device, uint64_t epoch) {
   crk_priv_mutex_lock(&self->lock);
-  const crk_status_t status = device->driver->event_record(device->driver_device, self->driver_event, device->stream);
-  if (status != CRK_OK) {
-    crk_priv_mutex_unlock(&self->lock);
-    return status;
-  }
-  crk_gate_t *previous = self->gate;
-  self->gate = gate_retain(device->gate);
-  self->epoch = epoch;
+  const crk_status_t status = record_locked(self, device, epoch);
   crk_priv_mutex_unlock(&self->lock);
-  crk_priv_gate_release(previous);
-  return CRK_OK;
+  return status;
 }
 
 crk_status_t crk_event_record(crk_event_t self, crk_device_t device) {
   CRK_CHECK_HANDLE(self, EVENT, "crk_event_record");
   CRK_CHECK_HANDLE(device, DEVICE, "crk_event_record");
   CRK_TRY(refuse_foreign(self, device, "crk_event_record"));
-  const uint64_t epoch = crk_priv_gate_enter(device->gate);
-  crk_status_t status = crk_priv_refuse_capture(device, "crk_event_record");
-  if (status == CRK_OK) {
-    status = crk_priv_event_record(self, device, epoch);
+  for (;;) {
+    const uint64_t epoch = crk_priv_gate_enter(device->gate);
+    crk_status_t status = crk_priv_refuse_capture(device, "crk_event_record");
+    crk_priv_mutex_lock(&self->lock);
+    crk_gate_t *last = status == CRK_OK && self->gate != device->gate ? gate_retain(self->gate) : NULL;
+    uint64_t ignored;
+    const bool is_inside = last == NULL || crk_priv_gate_try_enter(last, &ignored);
+    if (is_inside && status == CRK_OK) {
+      status = record_locked(self, device, epoch);
+    }
+    crk_priv_mutex_unlock(&self->lock);
+    crk_priv_gate_leave(device->gate);
+    if (is_inside) {
+      gate_exit(last);
+      return status;
+    }
+    gate_await(last);
   }
-  crk_priv_gate_leave(device->gate);
-  return status;
 }
 
 crk_status_t crk_event_query(crk_event_t self) {
@@ -218,8 +259,19 @@ crk_status_t crk_event_elapsed(crk_event_t start, crk_event_t end, float *millis
   CRK_REFUSE_IF(!is_recorded(end), "crk_event_elapsed: end was never recorded; call crk_event_record first");
   CRK_TRY(crk_event_query(start));
   CRK_TRY(crk_event_query(end));
-  return start->context->driver->event_elapsed(start->context->driver_device, start->driver_event, end->driver_event,
-                                               milliseconds);
+  crk_gate_t *first = gate_of(start), *second = gate_of(end);
+  uint64_t ignored;
+  crk_priv_gate_enter(first);
+  while (!crk_priv_gate_try_enter(second, &ignored)) {
+    crk_priv_gate_leave(first);
+    gate_await(gate_retain(second));
+    crk_priv_gate_enter(first);
+  }
+  const crk_status_t status = start->context->driver->event_elapsed(start->context->driver_device, start->driver_event,
+                                                                    end->driver_event, milliseconds);
+  gate_exit(second);
+  gate_exit(first);
+  return status;
 }
 
 crk_status_t crk_device_wait(crk_device_t self, crk_event_t event) {

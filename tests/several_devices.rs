@@ -2,7 +2,7 @@
 //! host, and the access that the driver asks for. The double does a stream's work only when somebody waits for it, so
 //! work that is not ordered gives wrong results.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
-use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Status, sys};
+use candle_rocm_sys::{Backend, Buffer, DType, Device, Event, Layout, Status, sys};
 use candle_rocm_sys_tests::support::hip_double::{self, Controls, alone};
 use std::ffi::CStr;
 
@@ -233,6 +233,37 @@ fn many_threads_copy_between_two_handles() {
                 });
             }
         });
+    });
+}
+
+/// A handle is closed. Calls about events of its stream wait until the stream is gone: the double ends the process if
+/// they come while it is being destroyed.
+#[test]
+fn events_outlive_their_streams() {
+    alone("events_outlive_their_streams", "gfx1100", 6, &[], || {
+        let (controls, a) = (Controls::get(), Device::open(Backend::Hip, 0).expect("a device"));
+        let calls: [fn(&Device, Event, &Event); 5] = [
+            |_, mark, _| drop(mark),
+            |a, mark, _| mark.record(a).expect("a mark"),
+            |_, mark, other| _ = other.milliseconds_since(&mark).expect("a time"),
+            |_, mark, other| _ = mark.milliseconds_since(other).expect("a time"),
+            |_, mark, _| assert!(mark.is_done().expect("an answer")),
+        ];
+        for call in calls {
+            let [mark, other] = [0; 2].map(|_| a.event().expect("an event"));
+            let closing = a.new_stream().expect("a handle");
+            mark.record(&closing).expect("a mark");
+            other.record(&a).expect("a mark");
+            controls.fail("hipStreamDestroy", 1, -300);
+            let before = controls.calls("hipStreamDestroy");
+            std::thread::scope(|scope| {
+                scope.spawn(|| drop(closing));
+                while controls.calls("hipStreamDestroy") == before {
+                    std::thread::yield_now();
+                }
+                call(&a, mark, &other);
+            });
+        }
     });
 }
 

@@ -292,6 +292,7 @@ static struct {
   uint64_t traced, trace_from;
   char launches[4096]; /* text */
   size_t launches_used;
+  uintptr_t ending; /* the stream that is being destroyed, during a delay too */
 } state;
 
 static bool instant; /* set once, before the first stream exists */
@@ -1110,7 +1111,12 @@ API hipStreamCreateWithFlags(void **out, unsigned flags) {
 }
 
 API hipStreamDestroy(void *handle) {
-  ENTER(hipStreamDestroy);
+  pthread_mutex_lock(&lock);
+  state.ending = (uintptr_t)handle;
+  pthread_mutex_unlock(&lock);
+  const int rule = enter(CALL_hipStreamDestroy);
+  state.ending = 0;
+  TRY(rule);
   FIND(stream, stream, STREAM, handle, hipErrorInvalidHandle);
   flush(stream);
   cpu_driver()->stream_destroy(state.cpu, stream->exec); /* also drops the work of a capture */
@@ -1145,9 +1151,18 @@ API hipEventCreateWithFlags(void **out, unsigned flags) {
   return give(out, &event->object);
 }
 
+/* HIP's calls about an event read the stream that recorded it. So that stream must not be destroyed meanwhile. */
+static void check_stream_of(const event_t *event) {
+  if (event->recorded && event->stream == state.ending) {
+    fputs("hip_double: a call about an event, whose stream is being destroyed\n", stderr);
+    abort();
+  }
+}
+
 API hipEventDestroy(void *handle) {
   ENTER(hipEventDestroy);
   FIND(event, event, EVENT, handle, hipErrorInvalidHandle);
+  check_stream_of(event);
   object_destroy(event);
   return leave(hipSuccess);
 }
@@ -1156,6 +1171,7 @@ API hipEventRecord(void *handle, void *stream_handle) {
   ENTER_LATE(hipEventRecord);
   FIND(event, event, EVENT, handle, hipErrorInvalidHandle);
   FIND(stream, stream, STREAM, stream_handle, hipErrorInvalidHandle);
+  check_stream_of(event);
   REFUSE(event->object.device != stream->object.device, hipErrorInvalidHandle);
   REFUSE(stream->capture == STATUS_INVALIDATED, hipErrorStreamCaptureInvalidated);
   event->recorded = true;
@@ -1193,6 +1209,7 @@ static int refuse_captured_event(const event_t *event) {
 API hipEventQuery(void *handle) {
   ENTER_LATE(hipEventQuery);
   FIND(event, event, EVENT, handle, hipErrorInvalidHandle);
+  check_stream_of(event);
   TRY(refuse_captured_event(event));
   stream_t *stream = awaited(event);
   if (stream != NULL) {
@@ -1205,6 +1222,7 @@ API hipEventQuery(void *handle) {
 API hipEventSynchronize(void *handle) {
   ENTER_LATE(hipEventSynchronize);
   FIND(event, event, EVENT, handle, hipErrorInvalidHandle);
+  check_stream_of(event);
   TRY(refuse_captured_event(event));
   stream_t *stream = awaited(event);
   return leave(stream == NULL ? hipSuccess : wait_for(stream));
@@ -1215,6 +1233,8 @@ API hipEventElapsedTime(float *milliseconds, void *start_handle, void *end_handl
   REFUSE(milliseconds == NULL, hipErrorInvalidValue);
   FIND(event, from, EVENT, start_handle, hipErrorInvalidHandle);
   FIND(event, to, EVENT, end_handle, hipErrorInvalidHandle);
+  check_stream_of(from);
+  check_stream_of(to);
   REFUSE(!from->recorded || !to->recorded || from->object.device != to->object.device, hipErrorInvalidHandle);
   REFUSE(from->captured || to->captured, hipErrorCapturedEvent);
   stream_t *first = awaited(from), *second = awaited(to);
