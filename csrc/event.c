@@ -174,7 +174,7 @@ void crk_event_destroy(crk_event_t self) {
   if (self == NULL || self->magic != CRK_MAGIC_EVENT) {
     return;
   }
-  crk_gate_t *gate = gate_retain(self->gate);
+  crk_gate_t *gate = gate_of(self);
   if (gate != NULL) {
     crk_priv_gate_enter(gate);
   }

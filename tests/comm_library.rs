@@ -641,6 +641,79 @@ fn a_lost_rank_ends_in_an_error() {
     });
 }
 
+/// Another thread aborts a communicator without a timeout. The double ends the process if a call then still uses it.
+#[test]
+fn an_abort_meets_a_thread_that_polls() {
+    with_rccl("an_abort_meets_a_thread_that_polls", || {
+        let (controls, device) = (Controls::get(), open(0));
+        let comm = single(&device, None).expect("a communicator");
+        controls.fail("hipEventQuery", 0, 600);
+        controls.fail("ncclCommGetAsyncError", 0, -50);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| comm.wait(None));
+            std::thread::sleep(Duration::from_millis(120));
+            comm.abort().expect("an end");
+            let words = ["crk_comm_wait: the communicator has ended: crk_comm_abort was called on rank 0"];
+            refused(waiting.join().expect("no panic"), Status::PeerLost, &words);
+        });
+        controls.fail("hipEventQuery", 0, 0);
+        assert_eq!(controls.communicators(), 0);
+        works(&device);
+    });
+}
+
+/// The same, where the thread waits in the library: in a call alone, and in a group.
+#[test]
+fn an_abort_meets_a_thread_in_the_library() {
+    with_rccl("an_abort_meets_a_thread_in_the_library", || {
+        for groups in [false, true] {
+            on_ranks(2, None, |comm| {
+                if comm.rank() == 1 {
+                    return;
+                }
+                let [src, dst] = [0; 2].map(|_| comm.device().upload(&[1f32; 8]).expect("memory"));
+                std::thread::scope(|scope| {
+                    let waiting = scope.spawn(|| match groups {
+                        true => comm.all_to_all(F32, &src, &dst, 4),
+                        false => comm.all_reduce(F32, SUM, &src, &dst, 8),
+                    });
+                    std::thread::sleep(Duration::from_millis(200));
+                    comm.abort().expect("an end");
+                    let words = [": the communicator has ended: crk_comm_abort was called on rank 0"];
+                    refused(waiting.join().expect("no panic"), Status::PeerLost, &words);
+                });
+                works(comm.device());
+            });
+        }
+        assert_eq!(Controls::get().communicators(), 0);
+    });
+}
+
+/// The same, where the thread is still building the group.
+#[test]
+fn an_abort_meets_a_thread_that_builds_a_group() {
+    with_rccl("an_abort_meets_a_thread_that_builds_a_group", || {
+        let (controls, device) = (Controls::get(), open(0));
+        let comm = single(&device, None).expect("a communicator");
+        let buffer = device.upload(&[1f32; 8]).expect("memory");
+        controls.fail("ncclAllReduce", 2, -500);
+        std::thread::scope(|scope| {
+            // SAFETY: the buffer and the communicator outlive the group.
+            let building = scope.spawn(|| unsafe {
+                comm_group(|| (0..2).try_for_each(|_| comm.all_reduce_in_place(F32, SUM, &buffer, 8)))
+            });
+            while controls.calls("ncclAllReduce") < 2 {
+                std::thread::yield_now();
+            }
+            comm.abort().expect("an end");
+            let words = ["crk_comm_all_reduce: the communicator has ended: crk_comm_abort was called on rank 0"];
+            refused(building.join().expect("no panic"), Status::PeerLost, &words);
+        });
+        assert_eq!(controls.communicators(), 0);
+        works(&device);
+    });
+}
+
 /// The stream fails meanwhile.
 #[test]
 fn a_failing_stream_ends_the_wait() {

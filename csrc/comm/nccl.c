@@ -188,9 +188,9 @@ static crk_status_t nccl_library(crk_device_t device, const char *where, const c
 /* ---- errors */
 
 /* Fails with the sentence "<where>: <call> answers 6 (remote process exited ...)". */
-static crk_status_t failed(const library_t *self, const char *where, const char *call, int result, void *comm) {
+static crk_status_t failed(const library_t *self, const char *where, const char *call, int result) {
   const char *name = self->calls.ncclGetErrorString != NULL ? self->calls.ncclGetErrorString(result) : NULL;
-  const char *more = self->calls.ncclGetLastError != NULL ? self->calls.ncclGetLastError(comm) : NULL;
+  const char *more = self->calls.ncclGetLastError != NULL ? self->calls.ncclGetLastError(NULL) : NULL;
   name = name != NULL ? name : "no name";
   more = more != NULL ? more : "";
   const char *between = more[0] != '\0' ? ": " : "";
@@ -211,7 +211,7 @@ static crk_status_t nccl_id_create(crk_device_t device, crk_comm_id_t *id) {
   crk_comm_id_t fresh = {{0}};
   const int result = self->calls.ncclGetUniqueId(&fresh);
   if (result != NCCL_SUCCESS) {
-    return failed(self, "crk_comm_id_create", "ncclGetUniqueId", result, NULL);
+    return failed(self, "crk_comm_id_create", "ncclGetUniqueId", result);
   }
   *id = fresh;
   return CRK_OK;
@@ -241,7 +241,7 @@ static crk_status_t nccl_create(crk_comm_t comm, const crk_comm_id_t *id, bool m
   }
   comm->handle = handle;
   if (result != NCCL_SUCCESS && !(result == NCCL_IN_PROGRESS && !comm->is_blocking)) {
-    return failed(self, where, comm->is_blocking ? "ncclCommInitRank" : "ncclCommInitRankConfig", result, handle);
+    return failed(self, where, comm->is_blocking ? "ncclCommInitRank" : "ncclCommInitRankConfig", result);
   }
   return CRK_OK;
 }
@@ -254,12 +254,12 @@ static crk_status_t nccl_poll(crk_comm_t comm, const char *where) {
   int state = NCCL_SUCCESS;
   const int result = self->calls.ncclCommGetAsyncError(comm->handle, &state);
   if (result != NCCL_SUCCESS) {
-    return failed(self, where, "ncclCommGetAsyncError", result, comm->handle);
+    return failed(self, where, "ncclCommGetAsyncError", result);
   }
   if (state == NCCL_IN_PROGRESS) {
     return CRK_NOT_READY;
   }
-  return state == NCCL_SUCCESS ? CRK_OK : failed(self, where, "the communicator", state, comm->handle);
+  return state == NCCL_SUCCESS ? CRK_OK : failed(self, where, "the communicator", state);
 }
 
 /* Waits until the library has finished a non-blocking call. The caller has entered the communicator. */
@@ -282,12 +282,26 @@ static crk_status_t settle(crk_comm_t comm, const char *where) {
 }
 
 static void nccl_interrupt(crk_comm_t comm) {
+  /* Seconds until a thread that says it waits has certainly reached the library. */
+  static const double arrival = 0.1;
   crk_priv_peers_stop(comm);
-  if (comm->is_blocking) { /* the thread inside does not look at the failure before the library lets it go */
-    void *handle = crk_priv_comm_take_handle(comm);
-    if (handle != NULL) {
-      library_of(comm->device)->calls.ncclCommAbort(handle);
-    }
+  if (!comm->is_blocking) { /* the thread inside looks at the failure by itself */
+    return;
+  }
+  crk_priv_mutex_lock(&comm->lock);
+  double begin = crk_priv_seconds();
+  while (comm->step == CRK_COMM_BUILDING || (comm->step == CRK_COMM_WAITING && crk_priv_seconds() - begin < arrival)) {
+    begin = comm->step == CRK_COMM_BUILDING ? crk_priv_seconds() : begin;
+    crk_priv_condition_wait_for(&comm->changed, &comm->lock, 1e-3);
+  }
+  void *handle = NULL;
+  if (comm->step == CRK_COMM_WAITING) { /* else the handle is released by the next `leave` in comm.c */
+    handle = comm->handle;
+    comm->handle = NULL;
+  }
+  crk_priv_mutex_unlock(&comm->lock);
+  if (handle != NULL) {
+    library_of(comm->device)->calls.ncclCommAbort(handle);
   }
 }
 
@@ -387,30 +401,56 @@ static int give(const library_t *self, const crk_comm_call_t *call, const char *
 
 static bool is_begun(int result) { return result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS; }
 
-/* Gives the calls of one library to it. The communicators are entered. */
-static crk_status_t give_all(const library_t *self, const crk_comm_call_t *calls, size_t count) {
-  const char *where = crk_priv_comm_function(calls[0].kind), *name = "ncclGroupStart";
-  const bool groups = count > 1 || calls[0].kind == CRK_COMM_ALL_TO_ALL;
-  int result = groups ? self->calls.ncclGroupStart() : NCCL_SUCCESS;
-  if (result != NCCL_SUCCESS) {
-    return failed(self, where, name, result, NULL);
-  }
+/* Says where the calling thread is, for nccl_interrupt. Fails where a communicator of the calls has ended. */
+static crk_status_t go(const crk_comm_call_t *calls, size_t count, crk_comm_step_t step) {
   crk_status_t status = CRK_OK;
-  for (size_t i = 0; i < count && status == CRK_OK && is_begun(result); i++) {
-    where = crk_priv_comm_function(calls[i].kind);
-    status = calls[i].comm->device->driver->bind(calls[i].comm->device->driver_device);
-    if (status == CRK_OK) {
-      result = give(self, &calls[i], &name);
-      status = is_begun(result) ? CRK_OK : failed(self, where, name, result, calls[i].comm->handle);
-    }
-  }
-  if (groups) {
-    const int ended = self->calls.ncclGroupEnd();
-    if (status == CRK_OK && !is_begun(ended)) {
-      status = failed(self, where, "ncclGroupEnd", ended, NULL);
+  for (size_t i = 0; i < count; i++) {
+    crk_comm_t comm = calls[i].comm;
+    crk_priv_mutex_lock(&comm->lock);
+    comm->step = step;
+    crk_priv_mutex_unlock(&comm->lock);
+    if (status == CRK_OK && crk_priv_comm_ended(comm)) {
+      status = crk_priv_comm_failure(comm, crk_priv_comm_function(calls[i].kind));
     }
   }
   return status;
+}
+
+static crk_status_t give_each(const library_t *self, const crk_comm_call_t *calls, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const char *name = NULL;
+    CRK_TRY(calls[i].comm->device->driver->bind(calls[i].comm->device->driver_device));
+    const int result = give(self, &calls[i], &name);
+    if (!is_begun(result)) {
+      return failed(self, crk_priv_comm_function(calls[i].kind), name, result);
+    }
+  }
+  return CRK_OK;
+}
+
+static crk_status_t give_group(const library_t *self, const crk_comm_call_t *calls, size_t count) {
+  const int result = self->calls.ncclGroupStart();
+  if (result != NCCL_SUCCESS) {
+    return failed(self, crk_priv_comm_function(calls[0].kind), "ncclGroupStart", result);
+  }
+  const crk_status_t status = give_each(self, calls, count);
+  go(calls, count, CRK_COMM_WAITING); /* the group must be closed even if a communicator has ended */
+  const int ended = self->calls.ncclGroupEnd();
+  return status != CRK_OK || is_begun(ended)
+             ? status
+             : failed(self, crk_priv_comm_function(calls[count - 1].kind), "ncclGroupEnd", ended);
+}
+
+/* Gives the calls of one library to it. The communicators are entered. If one ends meanwhile, this is the failure, and
+ * not what the library says of it. */
+static crk_status_t give_all(const library_t *self, const crk_comm_call_t *calls, size_t count) {
+  const bool groups = count > 1 || calls[0].kind == CRK_COMM_ALL_TO_ALL;
+  crk_status_t status = go(calls, count, groups ? CRK_COMM_BUILDING : CRK_COMM_WAITING);
+  if (status == CRK_OK) {
+    status = (groups ? give_group : give_each)(self, calls, count);
+  }
+  const crk_status_t ended = go(calls, count, CRK_COMM_OUTSIDE);
+  return ended != CRK_OK ? ended : status;
 }
 
 /* Gives calls to the libraries. The communicators are entered. */

@@ -88,6 +88,10 @@ typedef struct crk_comm_peers {
   uint64_t piece; /* how many pieces copied.c has sent */
 } crk_comm_peers_t;
 
+/* Where the thread inside is: in no call of the library, in a group that it builds, or in a call that may wait for other
+ * ranks. Only then may another thread take the handle. */
+typedef enum crk_comm_step { CRK_COMM_OUTSIDE, CRK_COMM_BUILDING, CRK_COMM_WAITING } crk_comm_step_t;
+
 struct crk_comm {
   uint32_t magic;
   crk_device_t device;
@@ -103,6 +107,7 @@ struct crk_comm {
   crk_condition_t changed;
   crk_device_t last; /* the handle whose stream had the last collective; NULL before the first */
   bool is_busy; /* a thread is inside */
+  crk_comm_step_t step; /* of that thread, for nccl.c */
   bool is_ready; /* all ranks are there */
   crk_status_t failure; /* CRK_OK until the communicator has ended */
   int device_error;

@@ -3,7 +3,8 @@
  *
  * Ranks are threads of this process. A collective sends a copy of its source to the others, waits for theirs (for at
  * most ten seconds), and writes its result before it returns. A stream that is captured is accepted, and nothing is
- * done. A non-blocking communicator is in progress for a few questions after each call; to use it then is an error.
+ * done. A non-blocking communicator is in progress for a few questions after each call; to use it then is an error. To
+ * use a communicator that was destroyed or aborted ends the process.
  *
  * Calls are counted and made to fail as HIP's are, alone by NCCL_DOUBLE_FAIL. So are these, which are no calls:
  *   ncclState   the state that ncclCommGetAsyncError tells
@@ -61,7 +62,7 @@ static bool is_captured(void *stream) {
 enum { SUCCESS, CUDA_ERROR, SYSTEM_ERROR, INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR, IN_PROGRESS };
 enum { UINT8 = 1, INT32, UINT32, INT64, F16 = 6, F32, F64, BF16, F8E4M3 };
 enum { SUM, PROD, MAX, MIN, AVG };
-enum { MAGIC = 0x6e63636c, ALL = -1, POLLS = 3, IDS = 64, PATIENCE_SECONDS = 10 };
+enum { MAGIC = 0x6e63636c, FREED = 0x66726565, ALL = -1, POLLS = 3, IDS = 64, PATIENCE_SECONDS = 10 };
 
 /* The tags of these structs are those in csrc/comm: the sanitizer compares the types of calls. */
 typedef struct crk_comm_id {
@@ -94,6 +95,7 @@ typedef struct room {
 } room_t;
 
 typedef struct comm {
+  struct comm *next; /* in the list of those that are freed */
   int magic;
   room_t *room;
   int rank, size;
@@ -116,6 +118,7 @@ typedef struct task {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of it */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static room_t rooms[IDS];
+static comm_t *freed; /* their memory stays, so that a later use is found out */
 static int room_count, live;
 static char log_text[8192];
 
@@ -129,9 +132,20 @@ static int version(void) {
   return told != NULL && told[0] != '\0' ? atoi(told) : 22800;
 }
 
+/* The communicator; NULL where the handle is none. Ends the process where it was freed. */
 static comm_t *alive(void *handle) {
   comm_t *self = handle;
-  return self != NULL && self->magic == MAGIC ? self : NULL;
+  if (self == NULL) {
+    return NULL;
+  }
+  pthread_mutex_lock(&lock);
+  const int magic = self->magic;
+  pthread_mutex_unlock(&lock);
+  if (magic == FREED) {
+    fputs("nccl_double: a call with a communicator that was freed\n", stderr);
+    abort();
+  }
+  return magic == MAGIC ? self : NULL;
 }
 
 static size_t size_of(int type) {
@@ -306,16 +320,19 @@ API int ncclCommGetAsyncError(void *comm, int *state) {
   return SUCCESS;
 }
 
+/* Also makes a thread return that waits in a call. */
 static int end(void *comm) {
   comm_t *self = alive(comm);
   if (self == NULL) {
     return INVALID_ARGUMENT;
   }
   pthread_mutex_lock(&lock);
-  self->magic = 0;
+  self->magic = FREED;
+  self->next = freed;
+  freed = self;
   live--;
+  pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
-  free(self);
   return SUCCESS;
 }
 
@@ -356,24 +373,26 @@ static void post(comm_t *self, int to, uint64_t number, const void *src, size_t 
 }
 
 typedef struct wanted {
-  const room_t *room;
+  const comm_t *comm;
   int from, to;
   uint64_t number;
 } wanted_t;
 
 static const item_t *find(const wanted_t *wanted) {
-  const item_t *item = wanted->room->items;
+  const item_t *item = wanted->comm->room->items;
   while (item != NULL && (item->from != wanted->from || item->to != wanted->to || item->number != wanted->number)) {
     item = item->next;
   }
   return item;
 }
 
-static bool is_there(const void *context) { return find(context) != NULL; }
+static bool is_there(const void *context) {
+  return find(context) != NULL || ((const wanted_t *)context)->comm->magic == FREED;
+}
 
 /* The bytes of a rank, which are waited for; NULL where they do not come or have another size. */
 static const char *take(const task_t *task, int from, int to, size_t bytes) {
-  const wanted_t wanted = {task->comm->room, from, to, task->number};
+  const wanted_t wanted = {task->comm, from, to, task->number};
   const item_t *item = wait_until(is_there, &wanted) ? find(&wanted) : NULL;
   return item != NULL && item->bytes == bytes ? item->data : NULL;
 }
