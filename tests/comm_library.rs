@@ -3,7 +3,7 @@
 //! timeouts, aborts, graphs. Two and three simulated GPUs add numbers. `comm.rs` has the CPU device.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{
-    Backend, Buffer, Comm, CommId, CommOp, DType, Device, Error, Layout, Status, UnaryOp, comm_group,
+    Backend, Buffer, Comm, CommId, CommOp, DType, Device, Error, Layout, Status, UnaryOp, comm_group, sys,
 };
 use candle_rocm_sys_tests::support::{double, hip_double, paths::SCRATCH};
 use hip_double::{Controls, alone};
@@ -711,6 +711,32 @@ fn an_abort_meets_a_thread_that_builds_a_group() {
         });
         assert_eq!(controls.communicators(), 0);
         works(&device);
+    });
+}
+
+/// A collective could not wait for the last one, which ran in another stream. The next attempt waits again.
+#[test]
+fn a_failed_wait_for_another_stream_is_repeated() {
+    with_rccl("a_failed_wait_for_another_stream_is_repeated", || {
+        let (controls, device) = (Controls::get(), open(0));
+        let (comm, side) = (single(&device, PATIENCE).expect("a communicator"), device.new_stream().expect("a handle"));
+        let [ones, sums, dst] = [1f32, 0.0, 0.0].map(|value| device.upload(&[value; 8]).expect("memory"));
+        device.synchronize().expect("the uploads");
+        // SAFETY: `side` outlives the communicator's work in it.
+        unsafe { comm.run_beside(Some(&side)) }.expect("a handle of the same device");
+        comm.all_reduce_in_place(F32, SUM, &ones, 8).expect("a collective");
+        // SAFETY: live handles of one device and memory of its.
+        let copied = unsafe { sys::crk_copy(side.raw(), sums.raw_view(), ones.raw_view().into(), 32) };
+        assert_eq!(copied, Status::Ok);
+        // SAFETY: the communicator's own handle.
+        unsafe { comm.run_beside(None) }.expect("the own handle");
+        for call in ["hipEventRecord", "hipStreamWaitEvent"] {
+            controls.fail(call, 1, 999);
+            refused(comm.all_reduce(F32, SUM, &sums, &dst, 8), Status::Device, &[call, "999"]);
+        }
+        comm.all_reduce(F32, SUM, &sums, &dst, 8).expect("a collective");
+        comm.wait(PATIENCE).expect("the work is done");
+        assert_eq!(floats(&dst), [1.0; 8], "the collective came before the work of the other stream");
     });
 }
 

@@ -360,10 +360,14 @@ crk_status_t crk_comm_size(crk_comm_t self, uint32_t *size) {
 static crk_status_t follow_last(crk_comm_t self, crk_device_t device) {
   crk_priv_mutex_lock(&self->lock);
   crk_device_t last = self->last;
+  crk_priv_mutex_unlock(&self->lock);
+  if (last != NULL && last != device && !crk_priv_capturing(last) && !crk_priv_capturing(device)) {
+    CRK_TRY(crk_priv_follow(device, last));
+  }
+  crk_priv_mutex_lock(&self->lock);
   self->last = device;
   crk_priv_mutex_unlock(&self->lock);
-  const bool follows = last != NULL && last != device && !crk_priv_capturing(last) && !crk_priv_capturing(device);
-  return follows ? crk_priv_follow(device, last) : CRK_OK;
+  return CRK_OK;
 }
 
 crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set) {
