@@ -109,6 +109,12 @@ static crk_status_t exchange(crk_comm_t self, const char *where, char *memory, c
       self, where, self->timeout_ms == CRK_COMM_FOREVER ? CRK_COMM_FOREVER : (uint32_t)(left < 1.0 ? 1.0 : left));
 }
 
+/* Whether the ranks are two processes of one host, which open each other's areas by handles. */
+static bool are_neighbours(const record_t *a, const record_t *b) {
+  return memcmp(a->process, b->process, sizeof a->process) != 0 && a->host[0] != '\0' &&
+         memcmp(a->host, b->host, sizeof a->host) == 0;
+}
+
 /* Makes the area of another rank reachable for this GPU. */
 static bool reach(crk_comm_t self, uint32_t rank, const record_t *mine) {
   crk_device_t device = self->device;
@@ -126,10 +132,8 @@ static bool reach(crk_comm_t self, uint32_t rank, const record_t *mine) {
     }
     return has_access;
   }
-  if (mine->host[0] == '\0' || memcmp(theirs->host, mine->host, sizeof mine->host) != 0 || !theirs->has_handle) {
-    return false;
-  }
-  return device->driver->peer_open(device->driver_device, &theirs->handle, &self->peers.areas[rank]) == CRK_OK;
+  return are_neighbours(mine, theirs) && theirs->has_handle &&
+         device->driver->peer_open(device->driver_device, &theirs->handle, &self->peers.areas[rank]) == CRK_OK;
 }
 
 static crk_status_t agree(crk_comm_t self, const char *where, char *memory) {
@@ -138,6 +142,9 @@ static crk_status_t agree(crk_comm_t self, const char *where, char *memory) {
   CRK_TRY(exchange(self, where, memory, &mine));
   for (uint32_t rank = 0; rank < self->size; rank++) {
     mine.is_ready = mine.is_ready && records_of(self, rank)->is_ready;
+  }
+  for (uint32_t rank = 0; rank < self->size && mine.is_ready && mine.has_handle; rank++) {
+    self->peers.is_lent = self->peers.is_lent || are_neighbours(&mine, records_of(self, rank));
   }
   for (uint32_t rank = 0; rank < self->size && mine.is_ready; rank++) {
     mine.is_ready = rank == self->rank || reach(self, rank, &mine);
@@ -219,7 +226,8 @@ void crk_priv_peers_keep(crk_comm_t self) {
   memset(self->peers.held, 0, sizeof self->peers.held);
 }
 
-/* Another process may still have the own area open. The runtimes do not allow to free such memory. */
+/* Another process may still have the own area open, even if this rank did not open that process's area. The runtimes do
+ * not allow to free such memory. */
 void crk_priv_peers_release(crk_comm_t self) {
   crk_comm_peers_t *peers = &self->peers;
   const crk_driver_t *driver = self->device->driver;
@@ -227,8 +235,10 @@ void crk_priv_peers_release(crk_comm_t self) {
     if (peers->held[rank] == NULL && peers->areas[rank] != NULL) {
       driver->peer_close(self->device->driver_device, peers->areas[rank]);
       peers->areas[rank] = NULL;
-      keep_own(self);
     }
+  }
+  if (peers->is_lent) {
+    keep_own(self);
   }
   for (uint32_t rank = 0; rank < CRK_PEERS; rank++) {
     if (peers->held[rank] != NULL) {

@@ -85,11 +85,12 @@ typedef struct crk_comm_peers {
   uint64_t *host; /* in coherent host memory: host[0] stops the kernels if it is not 0 */
   void *areas[CRK_PEERS]; /* the area of each rank, as this GPU sees it */
   crk_comm_area_t *held[CRK_PEERS]; /* the areas of this process */
+  bool is_lent; /* another process may have opened the own area */
   uint64_t piece; /* how many pieces copied.c has sent */
 } crk_comm_peers_t;
 
-/* Where the thread inside is: in no call of the library, in a group that it builds, or in a call that may wait for other
- * ranks. Only then may another thread take the handle. */
+/* Where the thread inside is: in no call of the library, in a group that it builds, or in a call that may wait for
+ * other ranks. Another thread takes the handle only from the last. */
 typedef enum crk_comm_step { CRK_COMM_OUTSIDE, CRK_COMM_BUILDING, CRK_COMM_WAITING } crk_comm_step_t;
 
 struct crk_comm {
