@@ -239,6 +239,16 @@ fn caches() -> u64 {
 }
 
 #[test]
+fn no_pci_address_where_the_runtime_does_not_tell() {
+    let fails = [("HIP_DOUBLE_FAIL", "hipDeviceGetPCIBusId:0=101")];
+    alone("no_pci_address_where_the_runtime_does_not_tell", "gfx1100", 6, &fails, || {
+        let info = open().expect("a device").info().expect("it tells what it is");
+        assert_eq!((info.pci_domain, info.pci_bus, info.pci_device), (0, 0, 0));
+        assert_eq!(Controls::get().last_error(), 0, "the runtime still remembers");
+    });
+}
+
+#[test]
 fn a_cache_per_accelerator_die() {
     alone("a_cache_per_accelerator_die", "gfx942", 7, &[("HIP_DOUBLE_XCCS", "8")], || assert_eq!(caches(), 8));
 }

@@ -350,7 +350,11 @@ static void describe_caches(int ordinal, crk_device_info_t *info) {
  * text: a device works without it. */
 static void describe_pci(int ordinal, crk_device_info_t *info) {
   char text[64] = "";
-  if (hip.hipDeviceGetPCIBusId == NULL || hip.hipDeviceGetPCIBusId(text, (int)sizeof text, ordinal) != HIP_SUCCESS) {
+  if (hip.hipDeviceGetPCIBusId == NULL) {
+    return;
+  }
+  if (hip.hipDeviceGetPCIBusId(text, (int)sizeof text, ordinal) != HIP_SUCCESS) {
+    hip_forget_error();
     return;
   }
   text[sizeof text - 1] = 0;
