@@ -1,4 +1,4 @@
-// include/ fnv1a 68d4c5c3926d43853923590c51fff806
+// include/ fnv1a 4746c874bc03d6748f6483157692a156
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -381,7 +381,7 @@ pub struct crk_device_info {
     pub max_block_threads: u32,
     /// the driver's own number; 0 for the CPU
     pub runtime_version: u32,
-    /// threads of a whole grid: 2^32 - 1 on HIP
+    /// threads of a grid along one dimension: 2^32 - 1 on HIP
     pub max_grid_threads: u64,
     /// of the device
     pub memory_bytes: u64,

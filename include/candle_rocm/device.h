@@ -42,7 +42,7 @@ typedef struct crk_device_info {
   uint32_t compute_units;     /* compute units, multiprocessors, or CPU threads */
   uint32_t max_block_threads; /* threads of a block (workgroup) */
   uint32_t runtime_version;   /* the driver's own number; 0 for the CPU */
-  uint64_t max_grid_threads;  /* threads of a whole grid: 2^32 - 1 on HIP */
+  uint64_t max_grid_threads;  /* threads of a grid along one dimension: 2^32 - 1 on HIP */
   uint64_t memory_bytes;      /* of the device */
   uint64_t shared_bytes;      /* shared memory (LDS) of a block */
   char target[128];           /* the architecture with its features, in the driver's form: "gfx90a:sramecc+:xnack-" */
