@@ -16,9 +16,10 @@
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
  *   communicator  crk_comm        comm/              collectives by RCCL, NCCL or threads: comm/transport.h
  *
- * Files without an object: copy.c (copies, memset), peer.c (several GPUs), prepare.c (what first calls do), layout.c
- * (shapes, strides, iteration spaces), dtype.c, error.c, sized.c (results that begin with struct_bytes), occupancy.c
- * (blocks per GPU), ffi.c (Candle's static launchers), number.h, sanitizer.h, modules.h (the list of modules).
+ * Files without an object: copy.c (copies, memset), peer.c (several GPUs), prepare.c (what first calls do), diagnose.c
+ * (why there is no GPU), layout.c (shapes, strides, iteration spaces), dtype.c, error.c, sized.c (results that begin
+ * with struct_bytes), occupancy.c (blocks per GPU), ffi.c (Candle's static launchers), number.h, sanitizer.h, modules.h
+ * (the list of modules).
  *
  * Folders: driver/ has one driver per backend, launch/ has one file per family of launchers, image/ reads compiled
  * kernels, os/ wraps the operating system.
@@ -27,7 +28,7 @@
  *   ffi.c, prepare.c
  *   launch/, comm/
  *   peer.c
- *   device.c, graph.c, copy.c, launch_by_name.c, memory/memory.c
+ *   device.c, diagnose.c, graph.c, copy.c, launch_by_name.c, memory/memory.c
  *   operation.c
  *   params.c, fault.c, tickets.c, blas/
  *   memory/heap.c
