@@ -45,15 +45,6 @@ static const struct {
 } backend_names[] = {
     {"hip", CRK_BACKEND_HIP}, {"rocm", CRK_BACKEND_HIP}, {"cuda", CRK_BACKEND_CUDA}, {"cpu", CRK_BACKEND_CPU}};
 
-/* Whether `text` is `word`, in any case of letters. The word is in lower case and has `length` characters. */
-static bool is_word(const char *text, const char *word, size_t length) {
-  size_t i = 0;
-  while (i < length && word[i] != '\0' && crk_priv_lower(text[i]) == word[i]) {
-    i++;
-  }
-  return i == length && word[i] == '\0';
-}
-
 /* Reads what stands after the colon. */
 static bool parse_ordinal(const char *text, crk_backend_t backend, int32_t *ordinal) {
   char *end;
@@ -112,7 +103,7 @@ static crk_status_t find_architecture(const char *who, const char *name, int32_t
 static crk_status_t parse_device(const char *who, const char *text, crk_backend_t *backend, int32_t *ordinal) {
   const size_t length = strcspn(text, ":");
   for (size_t i = 0; i < sizeof backend_names / sizeof *backend_names; i++) {
-    if (is_word(text, backend_names[i].name, length)) {
+    if (strlen(backend_names[i].name) == length && crk_priv_alike(text, backend_names[i].name, length)) {
       int32_t number = 0;
       if (text[length] == ':' && !parse_ordinal(text + length + 1, backend_names[i].backend, &number)) {
         break;
@@ -123,7 +114,7 @@ static crk_status_t parse_device(const char *who, const char *text, crk_backend_
     }
   }
   const bool is_architecture =
-      is_word(text, "gfx", 3) && text[3] >= '0' && text[3] <= '9' && text[length] == '\0' && length < 32;
+      crk_priv_alike(text, "gfx", 3) && text[3] >= '0' && text[3] <= '9' && text[length] == '\0' && length < 32;
   if (is_architecture) {
     CRK_TRY(find_architecture(who, text, ordinal));
     *backend = CRK_BACKEND_HIP;

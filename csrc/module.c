@@ -10,24 +10,18 @@
 
 #define NAME_BYTES 128
 
-static const char *const module_names[] = {
-#define XX(upper, lower) #lower,
-    CRK_MODULE_MAP(XX)
-#undef XX
-};
-
 /* Candle's kernel names spell F8E4M3 in these ways. */
 static const char *const f8_spellings[] = {"fp8_e4m3", "f8_e4m3", "f8e4m3"};
 enum { F8_SPELLINGS = sizeof f8_spellings / sizeof f8_spellings[0] };
 
 size_t crk_module_count(void) { return CRK_MODULE_COUNT; }
 
-const char *crk_module_name(size_t index) { return index < CRK_MODULE_COUNT ? module_names[index] : NULL; }
+const char *crk_module_name(size_t index) { return index < CRK_MODULE_COUNT ? crk_priv_module_name(index) : NULL; }
 
 /* Returns the index of a built-in module; CRK_MODULE_COUNT if there is none of this name. */
 static size_t builtin_index(const char *name) {
   size_t i = 0;
-  while (i < CRK_MODULE_COUNT && strcmp(name, module_names[i]) != 0) {
+  while (i < CRK_MODULE_COUNT && strcmp(name, crk_priv_module_name(i)) != 0) {
     i++;
   }
   return i;
@@ -66,7 +60,7 @@ crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_ima
   crk_priv_mutex_lock(&unpacked.lock);
   crk_image_t *kept = &(is_hip ? unpacked.hip : unpacked.cuda)[index];
   const crk_status_t status =
-      kept->data == NULL ? crk_priv_unpack(module_names[index], packed.data, packed.bytes, kept) : CRK_OK;
+      kept->data == NULL ? crk_priv_unpack(crk_priv_module_name(index), packed.data, packed.bytes, kept) : CRK_OK;
   const crk_image_t whole = *kept;
   crk_priv_mutex_unlock(&unpacked.lock);
   CRK_TRY(status);
@@ -119,14 +113,14 @@ static crk_status_t load_builtin(const char *where, crk_context_t *context, size
         crk_priv_variable("CANDLE_ROCM_HSACO_DIR", folder, sizeof folder)) {
       return crk_priv_error(CRK_NO_RUNTIME,
                             "%s: CANDLE_ROCM_HSACO_DIR=%s has no readable file %s.hsaco; add it, or unset the variable",
-                            where, folder, module_names[index]);
+                            where, folder, crk_priv_module_name(index));
     }
     return crk_priv_error(CRK_NO_RUNTIME,
                           "%s: this build has no kernels of module '%s' for %s (the crate's feature '%s')", where,
-                          module_names[index], context->info.name, feature_of(context->driver->backend));
+                          crk_priv_module_name(index), context->info.name, feature_of(context->driver->backend));
   }
   const crk_status_t status =
-      module_create(context, module_names[index], image.data, image.bytes, &context->builtin[index]);
+      module_create(context, crk_priv_module_name(index), image.data, image.bytes, &context->builtin[index]);
   if (status == CRK_WRONG_ARCHITECTURE && context->driver->backend == CRK_BACKEND_HIP) {
     return crk_priv_advise(status, "build with CANDLE_ROCM_ARCHS=%s", context->info.architecture);
   }

@@ -711,12 +711,6 @@ static struct {
   crk_image_t images[CRK_MODULE_COUNT];
 } override = {CRK_MUTEX_INIT, {{NULL, 0}}};
 
-static const char *const module_names[] = {
-#define XX(upper, lower) #lower,
-    CRK_MODULE_MAP(XX)
-#undef XX
-};
-
 /* The contents of a file; {NULL, 0} where it cannot be read. */
 static crk_image_t read_file(const char *path) {
   crk_image_t image = {NULL, 0};
@@ -760,7 +754,7 @@ static crk_image_t hip_builtin(size_t index) {
   crk_priv_mutex_lock(&override.lock);
   if (override.images[index].data == NULL) {
     char path[4096];
-    const int length = snprintf(path, sizeof path, "%s/%s.hsaco", folder, module_names[index]);
+    const int length = snprintf(path, sizeof path, "%s/%s.hsaco", folder, crk_priv_module_name(index));
     if (length > 0 && (size_t)length < sizeof path) {
       override.images[index] = read_file(path);
     }

@@ -51,22 +51,11 @@ size_t crk_quant_block_bytes(crk_quant_t quant) {
   return info != NULL ? info->bytes : 0;
 }
 
-/* Whether two names are equal, capitals aside. */
-static bool same_name(const char *a, const char *b) {
-  for (;; a++, b++) {
-    const char x = *a >= 'A' && *a <= 'Z' ? (char)(*a - 'A' + 'a') : *a;
-    const char y = *b >= 'A' && *b <= 'Z' ? (char)(*b - 'A' + 'a') : *b;
-    if (x != y || x == 0) {
-      return x == y;
-    }
-  }
-}
-
 crk_status_t crk_quant_from_name(const char *name, crk_quant_t *quant) {
   CRK_REFUSE_IF(name == NULL, "crk_quant_from_name: name is NULL");
   CRK_REFUSE_IF(quant == NULL, "crk_quant_from_name: quant is NULL");
 #define XX(upper, value, text, elements, bytes) \
-  if (same_name(name, text)) {                  \
+  if (crk_priv_alike(name, text, SIZE_MAX)) {   \
     *quant = CRK_QUANT_##upper;                 \
     return CRK_OK;                              \
   }

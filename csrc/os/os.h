@@ -72,6 +72,15 @@ void crk_priv_aligned_free(void *ptr);
 /* The letter in lower case, in any locale: only A to Z have one. */
 static inline char crk_priv_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
+/* Whether two texts, or their first `most` characters, are equal in any case of letters. */
+static inline bool crk_priv_alike(const char *a, const char *b, size_t most) {
+  size_t i = 0;
+  while (i < most && a[i] != '\0' && crk_priv_lower(a[i]) == crk_priv_lower(b[i])) {
+    i++;
+  }
+  return i == most || a[i] == b[i];
+}
+
 /* Copies an environment variable to `text`, which has `size` bytes. Returns false if it is not set or empty. A longer
  * value is cut off; on Windows, false is returned instead. On Windows, all text in this header is UTF-8. */
 bool crk_priv_variable(const char *name, char *text, size_t size);
