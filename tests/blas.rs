@@ -619,6 +619,27 @@ fn a_capture_begins_while_caches_make_room() {
     });
 }
 
+/// The same for a handle that is closed.
+#[test]
+fn a_handle_is_closed_while_caches_make_room() {
+    in_little_memory("a_handle_is_closed_while_caches_make_room", || {
+        in_time(|| {
+            let (device, other) = (open(), open());
+            let [_held, freed] = [48, 64].map(|size| device.alloc(size * MIB).expect("memory"));
+            drop(freed);
+            let before = Controls::get().calls("hipEventRecord");
+            Controls::get().fail("hipEventRecord", 1, -400);
+            std::thread::scope(|scope| {
+                scope.spawn(|| assert_eq!(device.blas().expect("a name"), "rocBLAS"));
+                while Controls::get().calls("hipEventRecord") == before {
+                    std::thread::yield_now();
+                }
+                drop(other);
+            });
+        });
+    });
+}
+
 /// Records a graph of one product, runs `body` during the capture, and launches the graph.
 fn captured(device: &Device, body: impl FnOnce()) {
     let (a, dst) = (device.upload(&[1f32, 2.0, 3.0, 4.0]).expect("memory"), device.alloc(16).expect("memory"));
