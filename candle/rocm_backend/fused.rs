@@ -87,7 +87,7 @@ pub fn grow<A: AsRef<Tensor>>(args: &[A; 2], dim: usize) -> Result<Tensor> {
     Tensor::cat(args, dim)
 }
 
-/// [`grow`] for a model that makes the result contiguous. On a ROCm device it is so only where it did not grow in place.
+/// [`grow`] for a model that makes the result contiguous. On a ROCm device it is so only if it did not grow in place.
 pub fn grow_contiguous<A: AsRef<Tensor>>(args: &[A; 2], dim: usize) -> Result<Tensor> {
     let grown = grow(args, dim)?;
     if grown.device().is_rocm() { Ok(grown) } else { grown.contiguous() }

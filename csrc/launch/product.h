@@ -51,8 +51,9 @@ uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64
 /* Sets the parts of a product with quantized activations, and its rows. `count` is from 1 to CRK_MOST_GROUPED. */
 void crk_priv_vec_parts_set(crk_vec_product_t *product, const crk_grouped_product_t *products, size_t count);
 
-/* crk_priv_divide_rows for a gate of `products` experts at once, whose weights have the format `info`. With `quantizes`,
- * *in_groups says that the rows are divided in groups of CRK_GATE_ROWS, which the kernel then quantizes. */
+/* crk_priv_divide_rows for a gate of `products` experts at once. `info` is the format of their weights. With
+ * `quantizes`, *in_groups says that the rows are divided in groups of CRK_GATE_ROWS, which the kernel then quantizes.
+ */
 uint32_t crk_priv_divide_gate(crk_device_t self, crk_function_t function, const crk_quant_info_t *info,
                               uint64_t products, bool quantizes, crk_vec_product_t *product, bool *in_groups);
 

@@ -154,21 +154,27 @@ struct attention_query {
       score[i] = change(score[i], key(i));
     }
   }
-  /* All numbers of the mask are requested before one of them is used. */
+  /* Up to 16 numbers of the mask are requested before one of them is used. */
   template <class M, int Count, class Key>
   CRK_FN void add_mask(float (&score)[Count], const Key &key) const {
-    M value[Count];
+    constexpr int at_once = Count < 16 ? Count : 16;
+    static_assert(Count % at_once == 0, "whole groups");
     CRK_UNROLL
-    for (int i = 0; i < Count; i++) {
-      const uint32_t k = key(i);
-      value[i] = reinterpret_cast<const M *>(mask)[(k < keys ? k : keys - 1) * call.mask_column];
-    }
-    CRK_UNROLL
-    for (int i = 0; i < Count; i++) {
-      if constexpr (same<M, unsigned char>) {
-        score[i] = value[i] != 0 ? score[i] : no_score;
-      } else {
-        score[i] = fma(static_cast<float>(value[i]), log2_of_e, score[i]);
+    for (int first = 0; first < Count; first += at_once) {
+      keep_order();
+      M value[at_once];
+      CRK_UNROLL
+      for (int i = 0; i < at_once; i++) {
+        value[i] = reinterpret_cast<const M *>(mask)[least(key(first + i), keys - 1) * call.mask_column];
+      }
+      CRK_UNROLL
+      for (int i = 0; i < at_once; i++) {
+        float &s = score[first + i];
+        if constexpr (same<M, unsigned char>) {
+          s = value[i] != 0 ? s : no_score;
+        } else {
+          s = fma(static_cast<float>(value[i]), log2_of_e, s);
+        }
       }
     }
   }
