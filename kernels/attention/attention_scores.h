@@ -157,8 +157,7 @@ struct attention_query {
   /* Up to 16 numbers of the mask are requested before one of them is used. */
   template <class M, int Count, class Key>
   CRK_FN void add_mask(float (&score)[Count], const Key &key) const {
-    constexpr int at_once = Count < 16 ? Count : 16;
-    static_assert(Count % at_once == 0, "whole groups");
+    constexpr int at_once = Count % 16 == 0 ? 16 : Count % 8 == 0 ? 8 : Count;
     CRK_UNROLL
     for (int first = 0; first < Count; first += at_once) {
       keep_order();

@@ -283,8 +283,8 @@ const TRANSFORMERS: &[Hook] = &[
     text("src/models/", SOME, "Tensor::cat(&[v_cache, ", "candle_nn::fused::grow(&[v_cache, "),
     text("src/models/", SOME, "Tensor::cat(&[cache_k, &k], 2)?.contiguous()?", GROW_CACHE_K),
     text("src/models/", SOME, "Tensor::cat(&[cache_v, &v], 2)?.contiguous()?", GROW_CACHE_V),
-    text("src/models/", SOME, "Tensor::cat(&[k_cache, &k], 2)?.contiguous()?", GROW_K_CACHE),
-    text("src/models/", SOME, "Tensor::cat(&[v_cache, &v], 2)?.contiguous()?", GROW_V_CACHE),
+    text("src/models/", 1, "Tensor::cat(&[k_cache, &k], 2)?.contiguous()?", GROW_K_CACHE).or(&[0]),
+    text("src/models/", 1, "Tensor::cat(&[v_cache, &v], 2)?.contiguous()?", GROW_V_CACHE).or(&[0]),
 ];
 
 const EXAMPLES: &[Hook] = &[
