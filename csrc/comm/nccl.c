@@ -282,8 +282,8 @@ static crk_status_t settle(crk_comm_t comm, const char *where) {
 }
 
 static void nccl_interrupt(crk_comm_t comm) {
-  /* A thread says that it waits just before it calls the library. In these seconds it gets inside: no call begins with
-   * a handle that is freed. A call that waits for another rank is still there then. */
+  /* Seconds that a thread has to get inside the library: it says that it waits just before it calls. So no call begins
+   * with a freed handle. A call that waits for another rank lasts longer. */
   static const double arrival = 0.1;
   crk_priv_peers_stop(comm);
   if (!comm->is_blocking) { /* the thread inside looks at the failure by itself */
