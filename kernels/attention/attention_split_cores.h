@@ -217,11 +217,11 @@ struct split_cores {
   /* E numbers of a value from `number` on; zeros beyond the last number, and unless the value exists. */
   CRK_FN value_words load_some(const T *from, uint32_t number, bool exists) const {
     value_words words;
-    constexpr int count = E % 4 == 0 ? E / 2 : 1; /* words per load */
+    constexpr int count = E % 4 == 0 ? E / 2 : 1, usual = E % 4 == 0 ? 16 : 2; /* words and alignment of a load */
     CRK_UNROLL
     for (int w = 0; w < E / 2; w += count) {
       const bool here = number + 2 * w < call.dv;
-      const auto loaded = load_words < count, E % 4 == 0 ? 16 : 2 > (from + (here ? number + 2 * w : 0));
+      const auto loaded = load_words<count, usual>(from + (here ? number + 2 * w : 0));
       CRK_UNROLL
       for (int i = 0; i < count; i++) {
         words.v[w + i] = here && exists ? loaded.v[i] : 0;
