@@ -2,6 +2,7 @@
  * (kernels/quantized/matmat.h). */
 #include "launch/mmq.h"
 #include "launch/product.h"
+#include "launch/sliding.h"
 
 /* The kernels' tiles, the largest first. See has_wide_tiles for the first WIDE_TILES of them. */
 typedef struct tile {
