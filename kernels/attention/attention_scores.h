@@ -154,10 +154,15 @@ struct attention_query {
       score[i] = change(score[i], key(i));
     }
   }
-  /* Up to 16 numbers of the mask are requested before one of them is used. */
+  /* Up to 16 numbers of the mask are requested before one of them is used. RDNA has registers for four. */
   template <class M, int Count, class Key>
   CRK_FN void add_mask(float (&score)[Count], const Key &key) const {
-    constexpr int at_once = Count % 16 == 0 ? 16 : Count % 8 == 0 ? 8 : Count;
+#if defined(__HIP__)
+    constexpr bool has_few = most_lanes == 32;
+#else
+    constexpr bool has_few = false;
+#endif
+    constexpr int at_once = has_few ? (Count % 4 == 0 ? 4 : Count) : Count % 16 == 0 ? 16 : Count % 8 == 0 ? 8 : Count;
     CRK_UNROLL
     for (int first = 0; first < Count; first += at_once) {
       keep_order();
