@@ -553,7 +553,7 @@ fn by_transposed(on: &On, (m, k, n): (usize, usize, usize)) -> Result<()> {
 }
 
 /// A row times weights of 100 rows and more, one after another in memory.
-/// A gate of 64 rows of k elements, whose result is also quantized or not.
+/// A gate of 64 rows of k elements. With `quantizes`, the launcher also quantizes its result.
 fn gate_blocks(on: &On, k: usize, quantizes: bool) -> Result<()> {
     let blocks = on.device.alloc(4096)?;
     on.device.mul_mat_vec_gate(
