@@ -2,14 +2,15 @@
  * instances. */
 #include "attention/attention_tile.h"
 
-/* Waves per SIMD unit. The sums of wide kernels take more registers than two waves of CDNA have. In f32 a step has
- * fewer keys, and two waves have room for it up to a width of 256, or 192 with all options of a score. */
-#define CRK_ATTENTION_WAVES(T, width, general) ((width) <= (sizeof(T) == 4 ? (general) ? 192 : 256 : 128) ? 2 : 1)
+/* Waves per SIMD unit: two, unless the sums take more registers than two waves of CDNA have. In f32 a step has fewer
+ * keys, and two waves have room for it up to a width of 256, or 192 with all options of a score. */
+#define CRK_ATTENTION_WAVES(T, width, rows, general) \
+  ((sizeof(T) == 4 ? (width) <= ((general) ? 192 : 256) : (width) * (rows) <= 128 * 128) ? 2 : 1)
 
-#define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                             \
-  CRK_STREAMING(attention_##suffix##_##width##_##name, threads, CRK_ATTENTION_WAVES(T, width, general), \
-                (crk_attention_call_t call)) {                                                          \
-    crk::attention_tile<T, width, rows, threads, general>(call);                                        \
+#define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                                   \
+  CRK_STREAMING(attention_##suffix##_##width##_##name, threads, CRK_ATTENTION_WAVES(T, width, rows, general), \
+                (crk_attention_call_t call)) {                                                                \
+    crk::attention_tile<T, width, rows, threads, general>(call);                                              \
   }
 #define CRK_ATTENTION_OF(suffix, T, width, rows, threads)            \
   CRK_ATTENTION_TILES(suffix, T, width, rows, threads, tiles, false) \
@@ -42,8 +43,12 @@
 CRK_ATTENTION_WIDTHS(CRK_ATTENTION_BF16)
 CRK_ATTENTION_WIDTHS(CRK_ATTENTION_F16)
 CRK_ATTENTION_WIDTHS(CRK_ATTENTION_F32)
-CRK_ATTENTION_SMALL_WIDTHS(CRK_ATTENTION_SMALL_BF16)
-CRK_ATTENTION_SMALL_WIDTHS(CRK_ATTENTION_SMALL_F16)
-CRK_ATTENTION_SMALL_WIDTHS(CRK_ATTENTION_SMALL_F32)
+CRK_ATTENTION_NARROW_WIDTHS(CRK_ATTENTION_SMALL_BF16)
+CRK_ATTENTION_NARROW_WIDTHS(CRK_ATTENTION_SMALL_F16)
+CRK_ATTENTION_NARROW_WIDTHS(CRK_ATTENTION_SMALL_F32)
+#if !defined(__CUDACC__) || defined(__HIP__)
+CRK_ATTENTION_WIDE_WIDTHS(CRK_ATTENTION_SMALL_BF16)
+CRK_ATTENTION_WIDE_WIDTHS(CRK_ATTENTION_SMALL_F16)
+#endif
 
 CRK_MODULE(attention)

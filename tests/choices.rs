@@ -663,9 +663,11 @@ fn attention() {
             ("d of 72", |on| attend(on, F16, 65, 72, 64), &["attention_f16_96_tiles64 16"]),
             ("dv of 72", |on| attend(on, F16, 65, 64, 72), &["attention_f16_96_tiles64 16"]),
             ("128 columns", |on| attend(on, DType::BF16, 65, 128, 128), &["attention_bf16_128_tiles64 16"]),
-            ("136 columns", |on| attend(on, F16, 65, 136, 128), &["attention_f16_192_tiles 8"]),
-            ("200 columns", |on| attend(on, F16, 65, 200, 200), &["attention_f16_256_tiles 8"]),
+            ("136 columns", |on| attend(on, F16, 65, 136, 128), &["attention_f16_192_tiles64 16"]),
+            ("200 columns", |on| attend(on, F16, 65, 200, 200), &["attention_f16_256_tiles64 16"]),
             ("264 columns", |on| attend(on, F16, 64, 264, 8), &["attention_f16_512_tiles 8"]),
+            ("200 columns, f32", |on| attend(on, F32, 65, 200, 200), &["attention_f32_256_tiles 8"]),
+            ("200 columns, 300 queries", |on| attend(on, F16, 300, 200, 200), &["attention_f16_256_tiles 24"]),
             ("a query of 257 keys", |on| attend_few(on, 1, 257, ""), &["attention_f16_64_split 8"]),
             (
                 "a query of many keys, f32",
@@ -679,6 +681,20 @@ fn attention() {
             ("slopes", |on| attend_with(on, "slopes"), &["attention_f16_64_tiles64_general 16"]),
             ("a mask", |on| attend_with(on, "a mask"), &["attention_f16_64_tiles64_general 16"]),
             ("prefixes", |on| attend_with(on, "prefixes"), &["attention_f16_64_tiles64_general 16"]),
+        ]);
+    });
+}
+
+/// A wave of 64 lanes has too few registers for the sums of 128 wide queries.
+#[test]
+fn attention_of_wide_waves() {
+    over_the_double_of("attention_of_wide_waves", "gfx942", || {
+        check(&[
+            ("128 columns", |on| attend(on, F16, 300, 128, 128), &["attention_f16_128_tiles 24"]),
+            ("136 columns", |on| attend(on, F16, 300, 136, 128), &["attention_f16_192_tiles64 40"]),
+            ("256 columns", |on| attend(on, DType::BF16, 300, 8, 256), &["attention_bf16_256_tiles64 40"]),
+            ("256 columns, f32", |on| attend(on, F32, 300, 256, 256), &["attention_f32_256_tiles 24"]),
+            ("264 columns", |on| attend(on, F16, 300, 264, 8), &["attention_f16_512_tiles 40"]),
         ]);
     });
 }

@@ -393,6 +393,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // The scores, weights and sums of a team's queries are in registers, up to 512 columns of them.
     ("64 lanes", "attention", "_64_tiles", 2),
     ("64 lanes", "attention", "_96_tiles", 2),
+    ("64 lanes", "attention", "_tiles64", 2),
     ("64 lanes", "attention", "", 1),
     ("1024 registers", "attention", "", 3),
     ("", "attention", "", 4),

@@ -32,7 +32,8 @@ static const struct {
 enum {
   WIDTHS = sizeof widths / sizeof *widths,
 #define XX(width, rows, threads) +1
-  SMALL_WIDTHS = 0 CRK_ATTENTION_SMALL_WIDTHS(XX), /* the first ones: they also have small tiles */
+  NARROW_WIDTHS = 0 CRK_ATTENTION_NARROW_WIDTHS(XX), /* the first ones */
+  SMALL_WIDTHS = NARROW_WIDTHS CRK_ATTENTION_WIDE_WIDTHS(XX), /* these and the next ones: they have small tiles */
 #undef XX
   FORMS = 2, /* plain, and general: also a cap, slopes, a mask or prefixes, and any scale */
   DIM_STEP = 8 /* d and dv are multiples of it */
@@ -528,16 +529,32 @@ static uint64_t choose_run(const problem_t *problem, uint64_t units, uint64_t he
   return run;
 }
 
-/* A block per tile of queries of a head. Where there would be at most one per unit of the device, tiles are small. On a
- * device with several L2 caches, each cache gets the same number of heads, so that a head's keys are in one cache. */
+/* Whether tiles are small. They are where tiles of `rows` queries would be at most one per unit of the device, and
+ * where a wave of 64 lanes has too few registers for more queries (CRK_ATTENTION_NARROW_WIDTHS). */
+static bool are_tiles_small(crk_device_t self, const problem_t *problem, uint32_t width, uint32_t rows) {
+  const bool is_half = problem->element_bytes == 2, is_wide = width >= NARROW_WIDTHS;
+  if (is_wide) {
+    if (!is_half || width >= SMALL_WIDTHS || self->driver->backend == CRK_BACKEND_CUDA) {
+      return false;
+    }
+    if (self->context->info.wave_size == 64) {
+      return true;
+    }
+  } else if (!is_half && problem->is_general) {
+    return false;
+  }
+  return crk_priv_ceil_div(problem->queries, rows) <= crk_priv_units(self) / (problem->heads * problem->sequences);
+}
+
+/* A block per tile of queries of a head. On a device with several L2 caches, each cache gets the same number of heads,
+ * so that a head's keys are in one cache. */
 static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
   const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
   const cuda_sizes_t *cuda = problem->element_bytes == 2 ? &widths[width].cuda_half : &widths[width].cuda_float;
   uint32_t rows = is_cuda ? cuda->rows : widths[width].rows, shared_bytes = is_cuda ? cuda->bytes : 0;
   const uint64_t all_heads = problem->heads * problem->sequences, units = crk_priv_units(self);
-  const bool has_small = width < SMALL_WIDTHS && (problem->element_bytes == 2 || !problem->is_general);
-  const bool is_small = has_small && crk_priv_ceil_div(problem->queries, rows) <= units / all_heads;
+  const bool is_small = are_tiles_small(self, problem, width, rows);
   if (is_small) {
     rows = CRK_ATTENTION_SMALL_ROWS;
     shared_bytes = is_cuda ? cuda->small_bytes : 0;

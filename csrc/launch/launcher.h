@@ -102,7 +102,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(RANDOM_UNIFORM, CRK_DTYPE_COUNT)                           \
   XX(RANDOM_NORMAL, CRK_DTYPE_COUNT)                            \
   XX(ATTENTION_TILES, 6 * CRK_ACTIVATIONS * 2)                  \
-  XX(ATTENTION_SMALL_TILES, 3 * CRK_ACTIVATIONS * 2)            \
+  XX(ATTENTION_SMALL_TILES, 5 * CRK_ACTIVATIONS * 2)            \
   XX(ATTENTION_SPLIT, 6 * CRK_ACTIVATIONS * 2)                  \
   XX(ATTENTION_COMBINE, CRK_ACTIVATIONS)                        \
   XX(ONE_SHOT, CRK_ACTIVATIONS)                                 \

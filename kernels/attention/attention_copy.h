@@ -103,7 +103,7 @@ struct tile_copy : tile_pieces<T, Tile, Rows, Width, Threads> {
     using place = typename attention_rows<T>::place;
     const auto key = [&](int n, int i) {
       const uint32_t number = first + row + row_add(n) + static_cast<uint32_t>(i);
-      return number < count ? number : count - 1;
+      return least(number, count - 1);
     };
     const auto load_from = [&](int n, const place *at) {
       if (has(n)) {

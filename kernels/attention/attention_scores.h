@@ -154,15 +154,12 @@ struct attention_query {
       score[i] = change(score[i], key(i));
     }
   }
-  /* Up to 16 numbers of the mask are requested before one of them is used. RDNA has registers for four. */
+  /* Up to 16 numbers of the mask are requested before one of them is used. Waves of 32 lanes have registers for four,
+   * unless keys and values reach shared memory without registers. */
   template <class M, int Count, class Key>
   CRK_FN void add_mask(float (&score)[Count], const Key &key) const {
-#if defined(__HIP__)
-    constexpr bool has_few = most_lanes == 32;
-#else
-    constexpr bool has_few = false;
-#endif
-    constexpr int at_once = has_few ? (Count % 4 == 0 ? 4 : Count) : Count % 16 == 0 ? 16 : Count % 8 == 0 ? 8 : Count;
+    constexpr int most = most_lanes == 64 || async_copies::present ? 16 : 4;
+    constexpr int at_once = Count % most == 0 ? most : Count % (most / 2) == 0 ? most / 2 : Count;
     CRK_UNROLL
     for (int first = 0; first < Count; first += at_once) {
       keep_order();

@@ -46,7 +46,8 @@ struct attention_shape {
                 "as launched");
   /* Whether the queries stay in registers. Elsewhere they are read again in each step: from shared memory, or through
    * the cache. */
-  static constexpr bool keeps_queries = !is_direct && has_cores && Width <= 128;
+  static constexpr bool keeps_queries =
+      !is_direct && has_cores && (Width <= 128 || (core::team == 64 && Width * tall <= 256));
 
   /* Whether the steps along d are unrolled. Not where queries are loaded in each step: the compiler would load those of
    * all steps before the first. */
@@ -529,6 +530,9 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   const auto row_of = [&](int i, int r) {
     return clamped(team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r)));
   };
+  const auto make_scores = [&](uint32_t key) {
+    mine.make_scores(key, [&](int i, int r) { return attention_query<T>(reread(call), sequence, head, row_of(i, r)); });
+  };
   const auto add_step = [&](uint32_t key) {
     if constexpr (General) {
       mine.weigh(1.0f);
@@ -575,16 +579,19 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
     values.finish(value_room);
     shared_barrier();
-    if constexpr (General) {
-      if (is_needed(key)) { /* before the next keys are requested: who waits for a mask waits for all requests */
-        mine.make_scores(key,
-                         [&](int i, int r) { return attention_query<T>(reread(call), sequence, head, row_of(i, r)); });
+    /* Before the next keys are requested: who waits for a mask waits for all requests, but for copies that are direct. */
+    if constexpr (General && !S::is_direct) {
+      if (is_needed(key)) {
+        make_scores(key);
       }
     }
     if (key + step_keys < end) {
       keys.begin(key_room, key_rows, key + step_keys, sequence.keys, call.d, by_vectors);
     }
     if (is_needed(key)) {
+      if constexpr (General && S::is_direct) {
+        make_scores(key);
+      }
       add_step(key);
     }
   }

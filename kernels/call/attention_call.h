@@ -11,18 +11,22 @@
 /* XX(width, rows, threads): the widths of the kernels. A kernel serves heads with d and dv up to its width. A block of
  * attention_tile.h computes `rows` queries of a head, with `threads` threads. The launcher takes the number from the
  * kernel's signature (max_threads). */
-#define CRK_ATTENTION_WIDTHS(XX) \
-  CRK_ATTENTION_SMALL_WIDTHS(XX) \
-  XX(192, 128, 256)              \
-  XX(256, 128, 256)              \
+#define CRK_ATTENTION_WIDTHS(XX)  \
+  CRK_ATTENTION_NARROW_WIDTHS(XX) \
+  CRK_ATTENTION_WIDE_WIDTHS(XX)   \
   XX(512, 64, 256)
 
-/* Widths that also have small kernels; in f32, only plain ones. Such a block computes CRK_ATTENTION_SMALL_ROWS queries.
- * They serve calls that would have few blocks otherwise. */
-#define CRK_ATTENTION_SMALL_WIDTHS(XX) \
-  XX(64, 128, 256)                     \
-  XX(96, 128, 256)                     \
+/* Widths that also have small kernels: a block of these computes CRK_ATTENTION_SMALL_ROWS queries. They serve calls
+ * that would have few blocks otherwise. In f32 there are only plain ones, up to a width of 128. The wide ones in halves
+ * also serve all calls on GPUs with waves of 64 lanes, whose registers have no room for the sums of more queries. On
+ * NVIDIA GPUs, all kernels of these widths have that many queries. */
+#define CRK_ATTENTION_NARROW_WIDTHS(XX) \
+  XX(64, 128, 256)                      \
+  XX(96, 128, 256)                      \
   XX(128, 128, 256)
+#define CRK_ATTENTION_WIDE_WIDTHS(XX) \
+  XX(192, 128, 256)                   \
+  XX(256, 128, 256)
 #define CRK_ATTENTION_SMALL_ROWS 64
 
 /* On NVIDIA GPUs, kernels with matrix cores have half the threads and dynamic shared memory. These are all kernels but
