@@ -274,6 +274,15 @@ struct attention_rows {
       to[i].block = opaque(to[i].block);
     }
   }
+  /* The place of a key that is the same in all lanes of the wave. */
+  CRK_FN place find_uniform(uint32_t key) const {
+    if (!has_blocks) {
+      return {0, key};
+    }
+    const crk_attention_call_t &again = reread(call);
+    const uint32_t row = take_coordinate(key, again.block);
+    return {load_uniform(again.block_table + sequence * again.block_table_row + key), row};
+  }
   CRK_FN const T *at(place place) const { return first + place.block * block_stride + place.row * row_stride; }
 };
 

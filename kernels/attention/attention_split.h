@@ -85,11 +85,12 @@ struct split_work {
 /* The largest distance between rows, in elements, with which the offset of a lane's row fits in 32 bits. */
 inline constexpr uint64_t split_most_row = 1 << 24;
 
-/* Whether the rows of keys and values are as wide as the kernel, aligned, near each other, and not in blocks. */
+/* Whether the rows of keys and values are as wide as the kernel, aligned, and near each other (in blocks of a cache:
+ * near the others of their block). */
 template <int Width>
 CRK_FN bool has_plain_rows(const crk_attention_call_t &call) {
-  return call.by_vectors != 0 && call.block_table == nullptr && call.d == Width && call.dv == Width &&
-         call.k_strides.row < split_most_row && call.v_strides.row < split_most_row;
+  return call.by_vectors != 0 && call.d == Width && call.dv == Width && call.k_strides.row < split_most_row &&
+         call.v_strides.row < split_most_row;
 }
 
 /* Whether some rows of a sequence may see fewer keys than others. */

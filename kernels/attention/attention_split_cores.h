@@ -50,6 +50,11 @@ struct split_cores {
   static constexpr bool loads_first = is_ahead && !core::stages_keys;
   static constexpr int pitch = Width + core::padding;
 
+  /* The tile of 16 keys from `key` on. The place is for Plain tiles. */
+  struct key_tile {
+    uint32_t key;
+    typename attention_rows<T>::place place;
+  };
   struct keys {
     word4 x[packs];
   };
@@ -165,18 +170,20 @@ struct split_cores {
     }
   }
 
-  /* Loads a chunk of the keys from `key` on. Plain: all keys are there, and every address is aligned and near. */
+  CRK_FN key_tile find_tile(uint32_t key) const { return {key, key_rows.find_uniform(key)}; }
+
+  /* Loads a chunk of the keys of a tile. Plain: all keys are there, every address is aligned, and those of a tile are
+   * near each other. */
   template <bool Plain>
-  CRK_FN void load_keys(keys &to, uint32_t key, int chunk) const {
+  CRK_FN void load_keys(keys &to, const key_tile &tile, int chunk) const {
     const uint32_t row_bytes = static_cast<uint32_t>(key_rows.row_stride * sizeof(T));
-    const char *row =
-        reinterpret_cast<const char *>(key_rows.first + key * key_rows.row_stride + chunk * chunk_numbers);
+    const char *row = Plain ? reinterpret_cast<const char *>(key_rows.at(tile.place) + chunk * chunk_numbers) : nullptr;
     uint32_t at = 0;
     typename attention_rows<T>::place places[Plain ? 1 : packs];
     bool exists[Plain ? 1 : packs];
     const auto key_of = [&](int p) {
       const key_pack mine = find_pack(p);
-      return opaque(key + mine.first + mine.next);
+      return opaque(tile.key + mine.first + mine.next);
     };
     if constexpr (!Plain) {
       key_rows.find(places, [&](int p) { return least(key_of(p), work.end - 1); });
@@ -230,11 +237,11 @@ struct split_cores {
     return words;
   }
   template <bool Plain>
-  CRK_FN void load_values(values &to, uint32_t key, int some) const {
+  CRK_FN void load_values(values &to, const key_tile &tile, int some) const {
     const uint32_t row_bytes = static_cast<uint32_t>(value_rows.row_stride * sizeof(T));
     const uint32_t offset =
         opaque(core::first_value_key() * row_bytes + core::value_lane() * static_cast<uint32_t>(E * sizeof(T)));
-    const char *row = reinterpret_cast<const char *>(value_rows.first + key * value_rows.row_stride);
+    const char *row = Plain ? reinterpret_cast<const char *>(value_rows.at(tile.place)) : nullptr;
     uint32_t at = 0;
     constexpr int together = 4; /* there are registers for the places of four keys */
     typename attention_rows<T>::place places[together];
@@ -252,7 +259,7 @@ struct split_cores {
         }
       } else {
         const auto key_of = [&](int n) {
-          return opaque(key + core::first_value_key() + core::next_value_key(i / together * together + n));
+          return opaque(tile.key + core::first_value_key() + core::next_value_key(i / together * together + n));
         };
         if (i % together == 0) {
           keep_order();
@@ -413,17 +420,19 @@ struct split_cores {
     }
   }
 
-  /* Takes the tile of 16 keys from `key` on. If is_ahead, the tile's first chunk is in `k`, and the first chunk of the
-   * tile from `next` on is loaded into `k`, if there is one: it is then on the way while this tile's values are used.
-   * No other condition guards a load, so the compiler knows how many loads are on the way. */
+  /* Takes a tile, and returns the next one, from `next_key` on, if there is one. If is_ahead, the tile's first chunk is
+   * in `k`, and the next tile's first chunk is loaded into `k`: it is then on the way while this tile's values are used.
+   * No other condition guards a load, so the compiler knows how many loads are on the way. The next tile is found only
+   * then: earlier, kernels for gfx11-generic lack registers. */
   template <bool Plain, bool HasNext>
-  CRK_FN void take_tile(keys &k, uint32_t key, uint32_t next, bool checked) {
+  CRK_FN key_tile take_tile(keys &k, const key_tile &tile, uint32_t next_key, bool checked) {
+    key_tile next = {};
     if constexpr (!is_ahead || !Plain) {
-      load_keys<Plain>(k, key, 0);
+      load_keys<Plain>(k, tile, 0);
     }
     values v;
     if constexpr (Plain) {
-      load_values<Plain>(v, key, 0);
+      load_values<Plain>(v, tile, 0);
     }
     results scores = {};
     CRK_UNROLL
@@ -434,8 +443,9 @@ struct split_cores {
         add_scores(k, chunk, scores);
       }
       if (chunk + 1 < chunks) {
-        load_keys<Plain>(k, key, chunk + 1);
+        load_keys<Plain>(k, tile, chunk + 1);
       } else if constexpr (HasNext && is_ahead) {
+        next = find_tile(next_key);
         load_keys<Plain>(k, next, 0);
       }
       if constexpr (core::stages_keys) {
@@ -445,7 +455,7 @@ struct split_cores {
         keep_order();
       }
     }
-    const uint32_t seen_keys = weigh(scores, key, checked);
+    const uint32_t seen_keys = weigh(scores, tile.key, checked);
     const typename core::weights weights = core::to_weights(scores, stage);
     CRK_UNROLL
     for (int some = 0; some < spans / some_spans; some++) {
@@ -453,33 +463,37 @@ struct split_cores {
         keep_order();
       }
       if (!Plain || some > 0) {
-        load_values<Plain>(v, key, some);
+        load_values<Plain>(v, tile, some);
       }
       add_values(v, some, weights, seen_keys);
     }
+    if constexpr (HasNext && !is_ahead) {
+      next = find_tile(next_key);
+    }
+    return next;
   }
 
-  /* Takes the tiles at every `step`-th key from `key` on that begin before `end`, and returns the next key. The first
+  /* Takes the tiles at every `step`-th key from `tile` on that begin before `end`, and returns the next key. The first
    * keys are in `k` if loads_first. */
-  CRK_FN uint32_t take_plain(keys &k, uint32_t key, uint32_t end, uint32_t step, bool checked) {
-    if (key < end) {
-      if constexpr (is_ahead && !loads_first) {
-        load_keys<true>(k, key, 0);
-      }
-      CRK_ONE_BY_ONE
-      for (; end - key > step; key += step) {
-        take_tile<true, true>(k, key, key + step, checked);
-      }
-      take_tile<true, false>(k, key, 0, checked);
-      key += step;
+  CRK_FN uint32_t take_plain(keys &k, key_tile tile, uint32_t end, uint32_t step, bool checked) {
+    if (tile.key >= end) {
+      return tile.key;
     }
-    return key;
+    if constexpr (is_ahead && !loads_first) {
+      load_keys<true>(k, tile, 0);
+    }
+    CRK_ONE_BY_ONE
+    while (end - tile.key > step) {
+      tile = take_tile<true, true>(k, tile, tile.key + step, checked);
+    }
+    take_tile<true, false>(k, tile, 0, checked);
+    return tile.key + step;
   }
   CRK_FN void take_rest(uint32_t key, uint32_t step) {
     CRK_ONE_BY_ONE
     for (; key < work.end; key += step) {
       keys k;
-      take_tile<false, false>(k, key, 0, true);
+      take_tile<false, false>(k, {key, {}}, 0, true);
     }
   }
 
@@ -527,7 +541,10 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   T *const rows = reinterpret_cast<T *>(room + first_row / 16), *const stages = reinterpret_cast<T *>(room);
   const split_work work(call);
   const uint32_t step = work.next_key(call, cores::tile);
-  const bool is_plain = has_plain_rows<Width>(call), is_checked = General || has_windows(call, work);
+  /* A tile of a cache in blocks has one place. */
+  const bool has_places =
+      call.block_table == nullptr || (static_cast<uint32_t>(call.block.size) | work.begin) % cores::tile == 0;
+  const bool is_plain = has_plain_rows<Width>(call) && has_places, is_checked = General || has_windows(call, work);
   const uint32_t first = block_index().y * core::rows;
   if (first >= work.rows) {
     return;
@@ -536,13 +553,15 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   typename cores::keys keys;
   uint32_t key = work.first_key(call, cores::tile);
   const uint32_t plain_end = is_plain && work.end - work.begin >= cores::tile ? work.end - cores::tile + 1 : 0;
-  if constexpr (cores::loads_first) {
-    if (key < plain_end) {
-      wave.template load_keys<true>(keys, key, 0);
+  typename cores::key_tile tile = {key, {}};
+  if (key < plain_end) {
+    tile = wave.find_tile(key);
+    if constexpr (cores::loads_first) {
+      wave.template load_keys<true>(keys, tile, 0);
     }
   }
   wave.load_rows(first, cores::is_shared ? rows : stages, is_plain);
-  key = wave.take_plain(keys, key, plain_end, step, is_checked);
+  key = wave.take_plain(keys, tile, plain_end, step, is_checked);
   wave.take_rest(key, step);
   wave.end();
   store_part<core::rows, Width, T>(reread(call), work, first, wave, reinterpret_cast<float *>(room));

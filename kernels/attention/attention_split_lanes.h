@@ -475,7 +475,7 @@ CRK_FN void split_rows(const crk_attention_call_t &call, const split_work &work,
   using lanes = split_lanes<T, Width, General, Rows>;
   const uint32_t tile = lanes::tile_keys(), step = work.next_key(call, tile);
   lanes wave(call, work, first_row);
-  const bool is_near = has_plain_rows<Width>(call);
+  const bool is_near = call.block_table == nullptr && has_plain_rows<Width>(call);
   const uint32_t whole_end = is_near && work.end - work.begin >= tile ? work.end - tile + 1 : 0;
   wave.take_tiles(work.first_key(call, tile), whole_end, step, is_near, General || has_windows(call, work));
   wave.join_teams();

@@ -63,6 +63,10 @@ struct attention_shape {
   static constexpr bool reads_ahead =
       has_cores && !is_direct && sizeof(T) == 2 && span == 16 && (Width != 128 || sizeof(typename core::right) <= 16);
 
+  /* Whether the next keys are requested before the scores are made. Elsewhere, who waits for a mask would wait for the
+   * keys too. Direct copies are not waited for, but wider heads were slower on an H200 (docs/tried.md). */
+  static constexpr bool requests_first = is_direct && Width <= 64;
+
   /* Whether results go through shared memory, in the place of the queries: a lane has 4 bytes of a row at a time. */
   static constexpr bool passes_rows = is_direct && sizeof(T) == 2;
 
@@ -579,8 +583,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
     values.finish(value_room);
     shared_barrier();
-    /* Before the next keys are requested: who waits for a mask waits for all requests, but for copies that are direct. */
-    if constexpr (General && !S::is_direct) {
+    if constexpr (General && !S::requests_first) {
       if (is_needed(key)) {
         make_scores(key);
       }
@@ -589,7 +592,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
       keys.begin(key_room, key_rows, key + step_keys, sequence.keys, call.d, by_vectors);
     }
     if (is_needed(key)) {
-      if constexpr (General && S::is_direct) {
+      if constexpr (General && S::requests_first) {
         make_scores(key);
       }
       add_step(key);
