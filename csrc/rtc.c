@@ -26,14 +26,22 @@
 
 enum { RTC_OUT_OF_MEMORY = 1, RTC_INVALID_OPTION = 5, RTC_COMPILATION = 6 };
 
+static const char *const hip_symbols[] = {
+#define XX(field, hip, nv, parameters) #hip,
+    CRK_RTC_MAP(XX) "hiprtcGetErrorString", NULL
+#undef XX
+};
+static const char *const nv_symbols[] = {
+#define XX(field, hip, nv, parameters) #nv,
+    CRK_RTC_MAP(XX) "nvrtcGetErrorString", NULL
+#undef XX
+};
+
 typedef struct compiler {
-  const char *name, *variable, *remedy;
+  crk_library_t library;
   const char *arch_option, *extension;
-  const char *stem;
-  const crk_vendor_t *vendor;
-  const char *symbols[8]; /* in the order of CRK_RTC_MAP; the last is that of error_string */
   bool loaded;
-  struct {
+  struct { /* in the order of the symbols */
 #define XX(field, hip, nv, parameters) int(*field) parameters;
     CRK_RTC_MAP(XX)
 #undef XX
@@ -42,76 +50,50 @@ typedef struct compiler {
 } compiler_t;
 
 static compiler_t hiprtc = {
-    .name = "hipRTC",
-    .variable = "CANDLE_ROCM_HIPRTC_LIBRARY",
-    .remedy = "install ROCm's hipRTC",
+    .library = {.name = "hipRTC",
+                .stem = "hiprtc",
+                .vendor = &crk_priv_rocm,
+                .symbols = hip_symbols,
+                .functions = &hiprtc.calls,
+                .is_compiler = true,
+                .variable = "CANDLE_ROCM_HIPRTC_LIBRARY",
+                .remedy = "install ROCm's hipRTC"},
     .arch_option = "--offload-arch",
     .extension = "hip",
-    .stem = "hiprtc",
-    .vendor = &crk_priv_rocm,
-#define XX(field, hip, nv, parameters) #hip,
-    .symbols = {CRK_RTC_MAP(XX) "hiprtcGetErrorString"},
-#undef XX
 };
 static compiler_t nvrtc = {
-    .name = "NVRTC",
-    .variable = "CANDLE_ROCM_NVRTC_LIBRARY",
-    .remedy = "install CUDA's NVRTC",
+    .library = {.name = "NVRTC",
+                .stem = "nvrtc",
+                .vendor = &crk_priv_cuda,
+                .symbols = nv_symbols,
+                .functions = &nvrtc.calls,
+                .is_compiler = true,
+                .variable = "CANDLE_ROCM_NVRTC_LIBRARY",
+                .remedy = "install CUDA's NVRTC"},
     .arch_option = "--gpu-architecture",
     .extension = "cu",
-    .stem = "nvrtc",
-    .vendor = &crk_priv_cuda,
-#define XX(field, hip, nv, parameters) #nv,
-    .symbols = {CRK_RTC_MAP(XX) "nvrtcGetErrorString"},
-#undef XX
 };
 
 /* ---- loading */
 
 static crk_mutex_t load_lock = CRK_MUTEX_INIT;
 
-/* The `accept` function of crk_library_t: finds all calls in an open library. */
-static bool accept_library(void *context, void *library, const char *path, char *why, size_t size) {
-  compiler_t *self = context;
-  const char *missing =
-      crk_priv_library_functions(library, self->symbols, sizeof self->symbols / sizeof *self->symbols, &self->calls);
-  if (missing != NULL) {
-    snprintf(why, size, "%s is missing in %s", missing, path);
-  }
-  return missing == NULL;
-}
-
-/* Makes the search find the hipRTC that belongs to the driver's HIP runtime, because a machine may have several ROCm
- * versions. hipRTC is a library of its own since about HIP 5.3; until HIP 6 the runtime has its calls too. */
-static void search_with_runtime(crk_library_t *search, uint32_t runtime_version) {
-  search->instead = crk_priv_hip_library();
-  search->beside = crk_priv_library_symbol(search->instead, "hipRuntimeGetVersion");
-  /* Runtime version 71460850 is 7.14. On Windows, hipRTC's file name contains 0714 for it. */
-  search->version = CRK_HIP_VERSION_MAJOR(runtime_version) * 1000 + CRK_HIP_VERSION_MINOR(runtime_version);
-}
-
 static crk_status_t load_locked(compiler_t *self, uint32_t runtime_version) {
   if (self->loaded) {
     return CRK_OK;
   }
-  char named[4096] = "", path[1024], why[800] = "";
-  const bool is_named = crk_priv_variable(self->variable, named, sizeof named);
-  crk_library_t search = {
-      .stem = self->stem, .vendor = self->vendor, .named = named, .accept = accept_library, .context = self};
   if (self == &hiprtc) {
-    search_with_runtime(&search, runtime_version);
+    /* A machine may have several ROCm versions, and hipRTC must belong to the runtime in use. Runtime version 71460850
+     * is 7.14. On Windows, hipRTC's file name contains 0714 for it. */
+    self->library.runtime = crk_priv_hip_library();
+    self->library.version = CRK_HIP_VERSION_MAJOR(runtime_version) * 1000 + CRK_HIP_VERSION_MINOR(runtime_version);
   }
-  self->loaded = crk_priv_library_find(&search, path, sizeof path, why, sizeof why) != NULL;
-  if (!self->loaded && is_named) {
-    return crk_priv_error(CRK_NO_RUNTIME, "crk_module_compile: %s names %s, which cannot be used for %s: %s",
-                          self->variable, named, self->name, why);
-  }
-  return self->loaded
-             ? CRK_OK
-             : crk_priv_error(CRK_NO_RUNTIME,
-                              "crk_module_compile: no %s: %s; %s, put its folder on LD_LIBRARY_PATH or name the file "
-                              "in %s; or compile ahead of time and load the code with crk_module_load",
-                              self->name, why, self->remedy, self->variable);
+  char path[1024];
+  const crk_status_t status = crk_priv_library_load(&self->library, "crk_module_compile", path, sizeof path);
+  self->loaded = status == CRK_OK;
+  return self->loaded ? CRK_OK
+                      : crk_priv_advise(status, "code compiled ahead of time needs no %s: load it with crk_module_load",
+                                        self->library.name);
 }
 
 static crk_status_t load(compiler_t *self, uint32_t runtime_version) {
@@ -128,9 +110,10 @@ static crk_status_t rtc_failed(const compiler_t *self, size_t call, int code) {
   const char *text = self->calls.error_string(code);
   text = text != NULL ? text : "no name";
   if (code == RTC_OUT_OF_MEMORY) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_module_compile: %s answers %d (%s)", self->symbols[call], code, text);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_module_compile: %s answers %d (%s)", self->library.symbols[call],
+                          code, text);
   }
-  return crk_priv_device_error(code, "crk_module_compile: %s answers %d (%s)", self->symbols[call], code, text);
+  return crk_priv_device_error(code, "crk_module_compile: %s answers %d (%s)", self->library.symbols[call], code, text);
 }
 
 enum {
@@ -183,7 +166,7 @@ static crk_status_t refused(const compiler_t *self, void *program, const char *m
       crk_priv_error(by_option ? CRK_INVALID_ARGUMENT : CRK_INVALID_IMAGE,
                      by_option ? "crk_module_compile: module '%s': %s refuses one of options for %s: %s"
                                : "crk_module_compile: module '%s' does not compile, says %s for %s: %s",
-                     module, self->name, arch, from);
+                     module, self->library.name, arch, from);
   free(log);
   return status;
 }
@@ -201,7 +184,7 @@ static crk_status_t compile(const compiler_t *self, void *program, const char *m
   RTC_TRY(self, code_size, program, &size);
   if (size == 0) {
     return crk_priv_error(CRK_INVALID_IMAGE, "crk_module_compile: %s produced no code of module '%s' for %s",
-                          self->name, module, arch);
+                          self->library.name, module, arch);
   }
   char *image = malloc(size);
   if (image == NULL) {

@@ -55,26 +55,6 @@ static void read_setting(void) {
       crk_priv_variable("CANDLE_ROCM_BLAS", setting.named, sizeof setting.named) && strcmp(setting.named, "0") == 0;
 }
 
-/* Finds the functions. Refuses a library that is linked to another HIP runtime than the driver's, because that runtime
- * does not know our streams: it would follow a wild pointer. */
-static bool accept_blas_library(void *context, void *opened, const char *path, char *why, size_t size) {
-  const crk_blas_library_t *library = context;
-  const void *theirs = crk_priv_library_symbol(opened, "hipSetDevice");
-  if (theirs != NULL && theirs != crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice")) {
-    snprintf(why, size, "%s is linked to another HIP runtime than the one in use", path);
-    return false;
-  }
-  size_t count = 0;
-  while (library->symbols[count] != NULL) {
-    count++;
-  }
-  const char *missing = crk_priv_library_functions(opened, library->symbols, count, library->functions);
-  if (missing != NULL) {
-    snprintf(why, size, "%s is missing in %s", missing, path);
-  }
-  return missing == NULL;
-}
-
 /* Opens the library on the first call. False where it is missing or lacks a function. */
 static bool load_blas_library(crk_backend_t backend, crk_blas_library_t *library) {
   if (!setting.is_read) {
@@ -83,14 +63,12 @@ static bool load_blas_library(crk_backend_t backend, crk_blas_library_t *library
   if (!library->is_tried && !setting.is_off) {
     const bool is_hip = backend == CRK_BACKEND_HIP;
     char why[800] = "";
-    crk_library_t search = {.stem = library->stem,
-                            .vendor = is_hip ? &crk_priv_rocm : &crk_priv_cuda,
-                            .named = setting.named,
-                            .accept = accept_blas_library,
-                            .context = library};
-    if (is_hip) {
-      search.beside = crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice");
-    }
+    const crk_library_t search = {.stem = library->stem,
+                                  .vendor = is_hip ? &crk_priv_rocm : &crk_priv_cuda,
+                                  .named = setting.named,
+                                  .symbols = library->symbols,
+                                  .functions = library->functions,
+                                  .runtime = is_hip ? crk_priv_hip_library() : NULL};
     library->is_tried = true;
     library->is_loaded = crk_priv_library_find(&search, library->found, sizeof library->found, why, sizeof why) != NULL;
     if (!library->is_loaded) {

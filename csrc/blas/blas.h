@@ -33,16 +33,13 @@ typedef struct crk_gemm {
   uint64_t dst_leading; /* elements from one row of dst to the next, if batch is 1; 0: dst has no gaps */
 } crk_gemm_t;
 
-/* An entry of a list of function names. */
-#define CRK_SYMBOL_NAME(name, params) #name,
-
 /* A library. It is opened once and never closed. Its functions are called with the device bound to the thread. Calls
  * with the same handle do not overlap. */
 typedef struct crk_blas_library {
   const char *name;
   const char *stem; /* of its file name */
-  const char *const *symbols; /* the functions that are needed; ends with NULL */
-  void *functions; /* where the pointers to these functions go */
+  const char *const *symbols; /* the needed functions, as crk_priv_library_functions takes them */
+  void *functions; /* their pointers go here */
   /* Some libraries have their kernels in files, one per architecture. The variable of the environment names the folder
    * of these files; the other is the folder's name beside the library. NULL if the library contains its kernels. */
   const char *kernels_variable, *kernels_folder;

@@ -40,7 +40,7 @@ static struct {
 #undef XX
 } cublas;
 
-static const char *const symbols[] = {CRK_CUBLAS_MAP(CRK_SYMBOL_NAME) NULL};
+static const char *const symbols[] = {CRK_CUBLAS_MAP(CRK_SYMBOL) NULL};
 
 static crk_status_t create_cublas(void *workspace, size_t bytes, void **handle) {
   (void)workspace;

@@ -68,7 +68,7 @@ static struct {
 #undef XX
 } lt;
 
-static const char *const symbols[] = {CRK_HIPBLASLT_MAP(CRK_SYMBOL_NAME) NULL};
+static const char *const symbols[] = {CRK_HIPBLASLT_MAP(CRK_SYMBOL) NULL};
 
 enum {
   /* The most products that are kept. Beyond that, a new product replaces the least recently used one. A pass through a

@@ -43,7 +43,7 @@ static struct {
 #undef XX
 } rocblas;
 
-static const char *const symbols[] = {CRK_ROCBLAS_MAP(CRK_SYMBOL_NAME) NULL};
+static const char *const symbols[] = {CRK_ROCBLAS_MAP(CRK_SYMBOL) NULL};
 
 static crk_status_t create_rocblas(void *workspace, size_t bytes, void **handle) {
   void *fresh = NULL;

@@ -72,13 +72,17 @@ _Static_assert(CRK_COMM_OP_SUM == 0 && CRK_COMM_OP_PROD == 1 && CRK_COMM_OP_MAX 
                    CRK_COMM_OP_AVG == 4,
                "the numbers of ncclRedOp_t");
 
+static const char *const symbols[] = {CRK_NCCL_MAP(CRK_SYMBOL, CRK_SYMBOL_OPTIONAL) "?ncclGetErrorString",
+                                      "?ncclGetLastError", NULL};
+
+static bool accept_library(void *context, const char *missing, const char *path, char *why, size_t size);
+
 typedef struct library {
-  const char *name, *stem, *variable, *remedy;
-  const crk_vendor_t *vendor;
+  crk_library_t search;
   bool is_loaded;
   int version;
   char path[1024];
-  struct {
+  struct { /* in the order of `symbols` */
 #define XX(name, params) int(*name) params;
     CRK_NCCL_MAP(XX, XX)
 #undef XX
@@ -87,16 +91,24 @@ typedef struct library {
   } calls;
 } library_t;
 
-static library_t rccl = {.name = "RCCL",
-                         .stem = "rccl",
-                         .variable = "CANDLE_ROCM_RCCL_LIBRARY",
-                         .remedy = "install ROCm's package rccl",
-                         .vendor = &crk_priv_rocm};
-static library_t nccl = {.name = "NCCL",
-                         .stem = "nccl",
-                         .variable = "CANDLE_ROCM_NCCL_LIBRARY",
-                         .remedy = "install NCCL (Debian, Ubuntu: libnccl2; Python: nvidia-nccl-cu13)",
-                         .vendor = &crk_priv_cuda};
+static library_t rccl = {.search = {.name = "RCCL",
+                                    .stem = "rccl",
+                                    .vendor = &crk_priv_rocm,
+                                    .symbols = symbols,
+                                    .functions = &rccl.calls,
+                                    .accept = accept_library,
+                                    .context = &rccl,
+                                    .variable = "CANDLE_ROCM_RCCL_LIBRARY",
+                                    .remedy = "install ROCm's package rccl"}};
+static library_t nccl = {.search = {.name = "NCCL",
+                                    .stem = "nccl",
+                                    .vendor = &crk_priv_cuda,
+                                    .symbols = symbols,
+                                    .functions = &nccl.calls,
+                                    .accept = accept_library,
+                                    .context = &nccl,
+                                    .variable = "CANDLE_ROCM_NCCL_LIBRARY",
+                                    .remedy = "install NCCL (Debian, Ubuntu: libnccl2; Python: nvidia-nccl-cu13)"}};
 
 static crk_mutex_t load_lock = CRK_MUTEX_INIT; /* guards both libraries until they are loaded */
 
@@ -104,33 +116,8 @@ static library_t *library_of(crk_device_t device) { return device->driver->backe
 
 /* ---- loading */
 
-#define FIND(library, self, name)                                    \
-  do {                                                               \
-    void *const symbol_ = crk_priv_library_symbol((library), #name); \
-    memcpy(&(self)->calls.name, &symbol_, sizeof symbol_);           \
-  } while (0)
-
-/* Finds the calls. Refuses a library that is linked to another HIP runtime than the driver's, because that runtime does
- * not know our streams. */
-static bool accept_library(void *context, void *opened, const char *path, char *why, size_t size) {
+static bool accept_library(void *context, const char *missing, const char *path, char *why, size_t size) {
   library_t *self = context;
-  if (self == &rccl) {
-    const void *theirs = crk_priv_library_symbol(opened, "hipSetDevice");
-    if (theirs != NULL && theirs != crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice")) {
-      snprintf(why, size, "%s is linked to another HIP runtime than the one in use", path);
-      return false;
-    }
-  }
-  const char *missing = NULL;
-#define REQUIRED(name, params) \
-  FIND(opened, self, name);    \
-  missing = missing == NULL && self->calls.name == NULL ? #name : missing;
-#define OPTIONAL(name, params) FIND(opened, self, name);
-  CRK_NCCL_MAP(REQUIRED, OPTIONAL)
-#undef REQUIRED
-#undef OPTIONAL
-  FIND(opened, self, ncclGetErrorString);
-  FIND(opened, self, ncclGetLastError);
   int version = 0;
   if (self->calls.ncclGetVersion != NULL && self->calls.ncclGetVersion(&version) != NCCL_SUCCESS) {
     missing = "ncclGetVersion's answer";
@@ -151,23 +138,10 @@ static crk_status_t load_locked(library_t *self, const char *where) {
   if (self->is_loaded) {
     return CRK_OK;
   }
-  char named[4096] = "", why[800] = "";
-  const bool is_named = crk_priv_variable(self->variable, named, sizeof named);
-  crk_library_t search = {
-      .stem = self->stem, .vendor = self->vendor, .named = named, .accept = accept_library, .context = self};
-  if (self == &rccl) {
-    search.beside = crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice");
-  }
-  self->is_loaded = crk_priv_library_find(&search, self->path, sizeof self->path, why, sizeof why) != NULL;
-  if (self->is_loaded) {
-    return CRK_OK;
-  }
-  if (is_named) {
-    return crk_priv_error(CRK_NO_RUNTIME, "%s: %s names %s, which cannot be used for %s: %s", where, self->variable,
-                          named, self->name, why);
-  }
-  return crk_priv_advise(crk_priv_error(CRK_NO_RUNTIME, "%s: no %s: %s", where, self->name, why),
-                         "%s, put its folder on LD_LIBRARY_PATH, or name the file in %s", self->remedy, self->variable);
+  self->search.runtime = self == &rccl ? crk_priv_hip_library() : NULL;
+  CRK_TRY(crk_priv_library_load(&self->search, where, self->path, sizeof self->path));
+  self->is_loaded = true;
+  return CRK_OK;
 }
 
 static crk_status_t load(library_t *self, const char *where) {
@@ -180,7 +154,7 @@ static crk_status_t load(library_t *self, const char *where) {
 static crk_status_t nccl_library(crk_device_t device, const char *where, const char **name, int32_t *version) {
   library_t *self = library_of(device);
   CRK_TRY(load(self, where));
-  *name = self->name;
+  *name = self->search.name;
   *version = self->version;
   return CRK_OK;
 }
@@ -195,11 +169,11 @@ static crk_status_t failed(const library_t *self, const char *where, const char 
   more = more != NULL ? more : "";
   const char *between = more[0] != '\0' ? ": " : "";
   if (result == NCCL_REMOTE_ERROR || result == NCCL_TIMEOUT) {
-    return crk_priv_error(CRK_PEER_LOST, "%s: %s of %s answers %d (%s)%s%.300s", where, call, self->name, result, name,
-                          between, more);
+    return crk_priv_error(CRK_PEER_LOST, "%s: %s of %s answers %d (%s)%s%.300s", where, call, self->search.name, result,
+                          name, between, more);
   }
-  return crk_priv_device_error(result, "%s: %s of %s answers %d (%s)%s%.300s", where, call, self->name, result, name,
-                               between, more);
+  return crk_priv_device_error(result, "%s: %s of %s answers %d (%s)%s%.300s", where, call, self->search.name, result,
+                               name, between, more);
 }
 
 /* ---- communicators */
@@ -226,7 +200,7 @@ static crk_status_t nccl_create(crk_comm_t comm, const crk_comm_id_t *id, bool m
   if (missing != NULL && !may_wait) {
     return crk_priv_error(CRK_UNSUPPORTED,
                           "%s: %s is missing in %s, version %d; install a later %s, or use crk_comm_create", where,
-                          missing, self->path, self->version, self->name);
+                          missing, self->path, self->version, self->search.name);
   }
   CRK_TRY(comm->device->driver->bind(comm->device->driver_device));
   comm->is_blocking = missing != NULL || (may_wait && comm->timeout_ms == CRK_COMM_FOREVER);
@@ -275,7 +249,7 @@ static crk_status_t settle(crk_comm_t comm, const char *where) {
     }
     if (crk_priv_comm_left(deadline) <= 0.0) {
       return crk_priv_error(CRK_PEER_LOST, "%s: %s had not started the work within %u ms; another rank may be lost",
-                            where, library_of(comm->device)->name, (unsigned)comm->timeout_ms);
+                            where, library_of(comm->device)->search.name, (unsigned)comm->timeout_ms);
     }
     crk_priv_comm_pause(begin);
   }

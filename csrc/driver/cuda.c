@@ -141,12 +141,14 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
   REQUIRED(cuGraphExecDestroy, (CUgraphExec instance))                                                              \
   OPTIONAL(cuFuncGetParamInfo, (CUfunction function, size_t index, size_t *offset, size_t *bytes)) /* 12.4 */
 
-/* The calls by name. cuda_load fills them in; then they stay the same. */
+/* The calls by name, in the order of cuda_symbols. cuda_load fills them in; then they stay the same. */
 static struct {
 #define XX(name, parameters) CUresult(CU_CALL *name) parameters;
   CUDA_SYMBOLS(XX, XX)
 #undef XX
 } cu;
+
+static const char *const cuda_symbols[] = {CUDA_SYMBOLS(CRK_SYMBOL, CRK_SYMBOL_OPTIONAL) NULL};
 
 struct crk_driver_device {
   struct crk_driver_device *next;
@@ -282,20 +284,11 @@ static crk_status_t open_libcuda(void) {
       }
     }
   }
-#define OPTIONAL(symbol, parameters)                               \
-  {                                                                \
-    void *const found = crk_priv_library_symbol(library, #symbol); \
-    memcpy(&cu.symbol, &found, sizeof found);                      \
+  const char *missing = crk_priv_library_functions(library, cuda_symbols, &cu);
+  if (missing != NULL) {
+    return crk_priv_advise(crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s", cuda_path, missing),
+                           "install an NVIDIA driver for CUDA 11.4 or later");
   }
-#define REQUIRED(symbol, parameters)                                                                 \
-  OPTIONAL(symbol, parameters)                                                                       \
-  if (cu.symbol == NULL) {                                                                           \
-    return crk_priv_advise(crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s", cuda_path, #symbol), \
-                           "install an NVIDIA driver for CUDA 11.4 or later");                       \
-  }
-  CUDA_SYMBOLS(REQUIRED, OPTIONAL)
-#undef REQUIRED
-#undef OPTIONAL
   complete = true;
   return CRK_OK;
 }

@@ -73,6 +73,9 @@
   XX(hipGraphExecDestroy, (void *exec))                                                                            \
   XX(hipGraphDestroy, (void *graph))
 
+static const char *const hip_symbols[] = {
+    CRK_HIP_REQUIRED_MAP(CRK_SYMBOL) CRK_HIP_OPTIONAL_MAP(CRK_SYMBOL_OPTIONAL) "?hipGetErrorName", NULL};
+
 /* The numbers of the API that are used here. */
 enum {
   HIP_SUCCESS = 0,
@@ -124,12 +127,13 @@ enum {
   PROPERTIES_BYTES = 8192 /* 792 in HIP 5, 1472 since HIP 6; the rest is room for later members */
 };
 
+/* The calls, in the order of hip_symbols, and the library that has them. */
 static struct {
 #define XX(name, params) int(*name) params;
   CRK_HIP_REQUIRED_MAP(XX)
   CRK_HIP_OPTIONAL_MAP(XX)
 #undef XX
-  const char *(*hipGetErrorName)(int code); /* optional; without it sentences have no name for an error */
+  const char *(*hipGetErrorName)(int code); /* without it sentences have no name for an error */
   char library[1024]; /* the path of the library */
   void *opened; /* the library, once all its calls are found */
 } hip;
@@ -181,26 +185,9 @@ static const char remedy[] = "install AMD's driver or HIP SDK";
 static const char remedy[] = "install ROCm's HIP runtime, set ROCM_PATH to its root or LD_LIBRARY_PATH to its folder";
 #endif
 
-/* Finds a call. C has no cast from an object pointer to a function pointer, so the bytes are copied. */
-#define FIND(library, name)                                          \
-  do {                                                               \
-    void *const symbol_ = crk_priv_library_symbol((library), #name); \
-    memcpy(&hip.name, &symbol_, sizeof symbol_);                     \
-  } while (0)
-
-/* Finds the calls. False where a required one is missing. */
-static bool accept_hip_library(void *context, void *library, const char *path, char *why, size_t size) {
+/* False where a required call is missing. */
+static bool accept_hip_library(void *context, const char *missing, const char *path, char *why, size_t size) {
   (void)context;
-  const char *missing = NULL;
-#define XX(name, params) \
-  FIND(library, name);   \
-  missing = missing == NULL && hip.name == NULL ? #name : missing;
-  CRK_HIP_REQUIRED_MAP(XX)
-#undef XX
-#define XX(name, params) FIND(library, name);
-  CRK_HIP_OPTIONAL_MAP(XX)
-#undef XX
-  FIND(library, hipGetErrorName);
   if (missing == NULL && hip.hipGetDevicePropertiesR0600 == NULL && hip.hipGetDeviceProperties == NULL) {
     missing = "hipGetDevicePropertiesR0600 and hipGetDeviceProperties";
   }
@@ -217,8 +204,12 @@ static crk_status_t hip_load_locked(void) {
   }
   char named[4096] = "", why[800] = "";
   const bool is_named = crk_priv_variable("CANDLE_ROCM_HIP_LIBRARY", named, sizeof named);
-  const crk_library_t search = {
-      .stem = "amdhip64", .vendor = &crk_priv_rocm, .named = named, .accept = accept_hip_library};
+  const crk_library_t search = {.stem = "amdhip64",
+                                .vendor = &crk_priv_rocm,
+                                .named = named,
+                                .symbols = hip_symbols,
+                                .functions = &hip,
+                                .accept = accept_hip_library};
   hip.opened = crk_priv_library_find(&search, hip.library, sizeof hip.library, why, sizeof why);
   loaded = hip.opened != NULL;
   if (!loaded && is_named) {

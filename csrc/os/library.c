@@ -224,9 +224,28 @@ static void add_root(search_t *self, const char *root) {
   }
 }
 
+/* Finds the library's functions. If it cannot be used, writes the reason to `why`. */
+static bool is_usable(const crk_library_t *self, void *library, const char *path, char *why, size_t size) {
+  static const char call[] = "hipSetDevice"; /* a call of every HIP runtime, to tell one from another */
+  const bool takes_streams = self->runtime != NULL && !self->is_compiler;
+  const void *theirs = takes_streams ? crk_priv_library_symbol(library, call) : NULL;
+  if (theirs != NULL && theirs != crk_priv_library_symbol(self->runtime, call)) {
+    snprintf(why, size, "%s is linked to another HIP runtime than the one in use", path);
+    return false;
+  }
+  const char *missing = crk_priv_library_functions(library, self->symbols, self->functions);
+  if (self->accept != NULL) {
+    return self->accept(self->context, missing, path, why, size);
+  }
+  if (missing != NULL) {
+    snprintf(why, size, "%s is missing in %s", missing, path);
+  }
+  return missing == NULL;
+}
+
 static bool try_library(search_t *self, void *library, const char *path) {
   char why[400] = "";
-  if (self->library->accept(self->library->context, library, path, why, sizeof why)) {
+  if (is_usable(self->library, library, path, why, sizeof why)) {
     snprintf(self->path, self->path_size, "%s", path);
     self->found = library;
   } else if (self->reason[0] == '\0') {
@@ -277,20 +296,22 @@ static bool visit_own_folder(void *context, const char *folder) {
   return false;
 }
 
-static bool try_beside(search_t *self) {
+static bool try_beside_runtime(search_t *self) {
+  void *const runtime = self->library->runtime;
   char folder[PATH_BYTES];
-  if (self->library->beside != NULL && crk_priv_library_folder(self->library->beside, folder, sizeof folder)) {
+  if (runtime != NULL &&
+      crk_priv_library_folder(crk_priv_library_symbol(runtime, "hipSetDevice"), folder, sizeof folder)) {
     add_folder(self, folder);
   }
   return try_candidates(self);
 }
 
-/* It is normal that this library lacks some functions, so the error sentence does not mention it. */
-static bool try_instead(search_t *self) {
+/* It is normal that the runtime lacks a compiler's functions, so the error sentence does not mention it. */
+static bool try_runtime(search_t *self) {
   const crk_library_t *library = self->library;
   char why[400];
-  if (library->instead != NULL && library->accept(library->context, library->instead, "", why, sizeof why)) {
-    self->found = library->instead;
+  if (library->is_compiler && library->runtime != NULL && is_usable(library, library->runtime, "", why, sizeof why)) {
+    self->found = library->runtime;
   }
   return self->found != NULL;
 }
@@ -351,12 +372,28 @@ void *crk_priv_library_find(const crk_library_t *library, char *path, size_t pat
     return self.found;
   }
   crk_priv_loaded_visit(visit_loaded, &self);
-  if (!try_candidates(&self) && !try_beside(&self) && !try_instead(&self) && !try_variables(&self) &&
+  if (!try_candidates(&self) && !try_beside_runtime(&self) && !try_runtime(&self) && !try_variables(&self) &&
       !crk_priv_loader_visit(false, visit_told_folder, &self) && !try_usual_places(&self) && !try_names(&self)) {
     snprintf(why, size, WINDOWS ? "no %s.dll of any version in %s%s (%s)" : "no lib%s.so of any version in %s%s (%s)",
-             library->stem, library->vendor->places, library->beside != NULL ? " and beside the runtime" : "",
+             library->stem, library->vendor->places, library->runtime != NULL ? " and beside the runtime" : "",
              self.reason[0] != '\0' ? self.reason : "there is none");
   }
   free(self.candidates);
   return self.found;
+}
+
+crk_status_t crk_priv_library_load(const crk_library_t *self, const char *where, char *path, size_t path_size) {
+  char named[4096] = "", why[800] = "";
+  const bool is_named = crk_priv_variable(self->variable, named, sizeof named);
+  crk_library_t search = *self;
+  search.named = named;
+  if (crk_priv_library_find(&search, path, path_size, why, sizeof why) != NULL) {
+    return CRK_OK;
+  }
+  if (is_named) {
+    return crk_priv_error(CRK_NO_RUNTIME, "%s: %s names %s, which cannot be used for %s: %s", where, self->variable,
+                          named, self->name, why);
+  }
+  return crk_priv_advise(crk_priv_error(CRK_NO_RUNTIME, "%s: no %s: %s", where, self->name, why),
+                         "%s, put its folder on LD_LIBRARY_PATH, or name the file in %s", self->remedy, self->variable);
 }

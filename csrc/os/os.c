@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *crk_priv_library_functions(void *library, const char *const *names, size_t count, void *functions) {
+const char *crk_priv_library_functions(void *library, const char *const *names, void *functions) {
   const char *missing = NULL;
-  for (size_t i = 0; i < count; i++) {
-    void *const symbol = crk_priv_library_symbol(library, names[i]);
+  for (size_t i = 0; names[i] != NULL; i++) {
+    const bool is_optional = names[i][0] == '?';
+    void *const symbol = crk_priv_library_symbol(library, names[i] + is_optional);
     memcpy((char *)functions + i * sizeof symbol, &symbol, sizeof symbol);
-    missing = missing == NULL && symbol == NULL ? names[i] : missing;
+    missing = missing == NULL && symbol == NULL && !is_optional ? names[i] : missing;
   }
   return missing;
 }

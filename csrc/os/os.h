@@ -124,10 +124,16 @@ void *crk_priv_library_open(const char *name, char *why, size_t size);
 void *crk_priv_library_open_bytes(const char *name, const void *data, size_t bytes, char *why, size_t size);
 void *crk_priv_library_symbol(void *library, const char *name);
 
-/* Finds `count` functions by name and writes their addresses to `functions`, a struct of `count` function pointers. (It
- * is a void pointer because C has no cast from an object pointer to a function pointer.) A missing function becomes
- * NULL. Returns the name of the first missing one, or NULL if none is missing. */
-const char *crk_priv_library_functions(void *library, const char *const *names, size_t count, void *functions);
+/* Finds functions by name. `names` ends with NULL. A '?' before a name marks an optional function. Writes the addresses
+ * to `functions`, a struct with a function pointer per name. (It is a void pointer because C has no cast from an object
+ * pointer to a function pointer.) A missing function becomes NULL. Returns the name of the first missing function that
+ * is not optional, or NULL. */
+const char *crk_priv_library_functions(void *library, const char *const *names, void *functions);
+
+/* Entries of such a list of names, for a list XX(name, parameters). */
+#define CRK_SYMBOL(name, parameters)          #name,
+#define CRK_SYMBOL_OPTIONAL(name, parameters) "?" #name,
+
 void crk_priv_library_close(void *library);
 
 /* Writes the folder of the shared library that contains `symbol` (from crk_priv_library_symbol), with the last
