@@ -9,9 +9,9 @@ uint64_t crk_graph_epoch(void) { return atomic_load(&epoch); }
 
 /* Makes the stream idle and begins the capture. The caller holds the handle's lock and has closed the stream's gate. */
 static crk_status_t capture_begin(crk_device_t self, crk_graph_t graph) {
-  const uint64_t ticket = crk_priv_heap_wait_begin(self);
+  const uint64_t stamp = crk_priv_heap_wait_begin(self);
   CRK_TRY(crk_priv_stream_wait(self));
-  crk_priv_heap_wait_end(self, ticket);
+  crk_priv_heap_wait_end(self, stamp);
   CRK_TRY(self->driver->capture_begin(self->driver_device, self->stream));
   atomic_store(&self->capture, graph);
   atomic_fetch_add(&epoch, 1);

@@ -287,10 +287,10 @@ crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uin
   if (last != NULL && last != self->device && !crk_priv_capturing(last)) {
     CRK_TRY(crk_priv_follow(self->device, last));
   }
-  const uint64_t ticket = crk_priv_heap_wait_begin(self->device);
+  const uint64_t stamp = crk_priv_heap_wait_begin(self->device);
   CRK_TRY(crk_event_record(self->mark, self->device));
   CRK_TRY(wait_for_mark(self, where, timeout_ms, deadline));
-  crk_priv_heap_wait_end(self->device, ticket);
+  crk_priv_heap_wait_end(self->device, stamp);
   return CRK_OK;
 }
 

@@ -36,12 +36,12 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
     crk_priv_blocks_idle(heap, device, UINT64_MAX);
   } else if (memory->fence != NULL || driver->event_create(heap->gpu, &memory->fence) == CRK_OK) {
     for (int i = 0; i < 2 && !is_idle; i++) { /* an old fence may have to be recorded again */
-      if (memory->fence_ticket == 0) {
-        const uint64_t ticket = ++heap->clock;
+      if (memory->fence_stamp == 0) {
+        const uint64_t stamp = ++heap->clock;
         if (driver->event_record(heap->gpu, memory->fence, device->stream) != CRK_OK) {
           break;
         }
-        memory->fence_ticket = ticket;
+        memory->fence_stamp = stamp;
       }
       crk_status_t status = driver->event_query(heap->gpu, memory->fence);
       for (int poll = 1; poll < polls && status == CRK_NOT_READY; poll++) {
@@ -50,9 +50,9 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
       if (status != CRK_OK) {
         break;
       }
-      is_idle = memory->fence_ticket > since;
-      crk_priv_blocks_idle(heap, device, memory->fence_ticket);
-      memory->fence_ticket = 0;
+      is_idle = memory->fence_stamp > since;
+      crk_priv_blocks_idle(heap, device, memory->fence_stamp);
+      memory->fence_stamp = 0;
     }
   }
   crk_priv_gate_leave(device->gate);
@@ -119,30 +119,30 @@ static bool is_time_for_unused(const crk_heap_t *heap) {
 uint64_t crk_priv_heap_wait_begin(crk_device_t device) {
   crk_heap_t *heap = device->context->heap;
   crk_priv_mutex_lock(&heap->lock);
-  const uint64_t ticket = ++heap->clock;
+  const uint64_t stamp = ++heap->clock;
   crk_priv_mutex_unlock(&heap->lock);
-  return ticket;
+  return stamp;
 }
 
-void crk_priv_heap_wait_end(crk_device_t device, uint64_t ticket) {
+void crk_priv_heap_wait_end(crk_device_t device, uint64_t stamp) {
   crk_heap_t *heap = device->context->heap;
   crk_priv_mutex_lock(&heap->lock);
-  crk_priv_blocks_idle(heap, device, ticket);
-  if (device->memory.fence_ticket < ticket) {
-    device->memory.fence_ticket = 0;
+  crk_priv_blocks_idle(heap, device, stamp);
+  if (device->memory.fence_stamp < stamp) {
+    device->memory.fence_stamp = 0;
   }
   crk_priv_mutex_unlock(&heap->lock);
 }
 
 crk_status_t crk_priv_heap_synchronize(crk_device_t device) {
   crk_heap_t *heap = device->context->heap;
-  const uint64_t ticket = crk_priv_heap_wait_begin(device);
+  const uint64_t stamp = crk_priv_heap_wait_begin(device);
   CRK_TRY(device->driver->stream_synchronize(device->driver_device, device->stream));
   crk_priv_mutex_lock(&heap->lock);
   heap->synchronisations++;
   const bool is_time = is_time_for_unused(heap);
   if (is_time || has_surplus(heap)) {
-    crk_priv_blocks_idle(heap, device, ticket);
+    crk_priv_blocks_idle(heap, device, stamp);
   }
   crk_segment_t *segments = crk_priv_heap_unlink_surplus(heap, device);
   if (segments == NULL && is_time && is_gpu_idle(heap, device, IDLE_POLLS)) {
@@ -163,7 +163,7 @@ typedef struct waits {
     crk_event_t event;
   } *of;
   size_t count;
-  uint64_t ticket;
+  uint64_t stamp;
 } waits_t;
 
 /* Records the events. The heap's lock keeps the handles open. A handle with a closed gate is left out: its blocks stay
@@ -175,7 +175,7 @@ static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
   }
   waits->of = calloc(handles, sizeof *waits->of);
   waits->count = 0;
-  waits->ticket = ++heap->clock;
+  waits->stamp = ++heap->clock;
   if (waits->of == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "emptying the cache: no host memory for %zu events", handles);
   }
@@ -215,7 +215,7 @@ static crk_status_t waits_end(crk_heap_t *heap, waits_t *waits) {
   for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
     for (size_t i = 0; i < waits->count; i++) {
       if (waits->of[i].device == device) {
-        crk_priv_blocks_idle(heap, device, waits->ticket);
+        crk_priv_blocks_idle(heap, device, waits->stamp);
       }
     }
   }

@@ -66,7 +66,7 @@ typedef struct crk_heap {
   crk_segment_t *segments, *oldest_empty, *newest_empty;
   crk_block_t **table; /* given-out blocks by address: a hash table with chains */
   size_t table_size, table_count;
-  uint64_t clock; /* counts fences and waits; a fence or wait gets the new value as its ticket when it begins */
+  uint64_t clock; /* counts fences and waits; a fence or wait gets the new value as its stamp when it begins */
   size_t limit; /* for `cached_bytes`, set by crk_memory_set_cache_limit */
   size_t cached_bytes; /* free blocks, without those of `aside_bytes` */
   size_t aside_bytes; /* blocks reserved, or freed in a running capture */
@@ -86,7 +86,7 @@ typedef struct crk_memory {
   crk_bins_t captured; /* blocks freed in the running capture */
   crk_bins_t reserved; /* blocks set aside by crk_memory_reserve */
   crk_driver_event_t *fence; /* an event on the handle's stream; NULL until first needed */
-  uint64_t fence_ticket; /* blocks freed before this ticket are idle when `fence` has passed; 0: fence not recorded */
+  uint64_t fence_stamp; /* blocks freed before this stamp are idle when `fence` has passed; 0: fence not recorded */
   crk_memory_stats_t stats;
 } crk_memory_t;
 
@@ -117,7 +117,7 @@ crk_status_t crk_priv_heap_synchronize(crk_device_t device);
 
 /* Called before and after a wait for the handle's stream. Blocks freed before `begin` are idle after `end`. */
 uint64_t crk_priv_heap_wait_begin(crk_device_t device);
-void crk_priv_heap_wait_end(crk_device_t device, uint64_t ticket);
+void crk_priv_heap_wait_end(crk_device_t device, uint64_t stamp);
 
 /* Ends a capture in one step: the blocks that it freed are retired, and the handle is no longer being captured. */
 void crk_priv_heap_capture_end(crk_device_t device, crk_graph_t graph);

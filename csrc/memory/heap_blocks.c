@@ -352,13 +352,13 @@ void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment) {
   }
 }
 
-void crk_priv_blocks_idle(crk_heap_t *heap, crk_device_t device, uint64_t ticket) {
+void crk_priv_blocks_idle(crk_heap_t *heap, crk_device_t device, uint64_t stamp) {
   for (int pool = 0; pool < 2; pool++) {
     for (uint32_t i = crk_priv_bins_class(device->memory.bins.pools[pool].occupied, 0); i < CRK_SIZE_CLASSES;
          i = crk_priv_bins_class(device->memory.bins.pools[pool].occupied, i + 1)) {
       for (crk_block_t *block = device->memory.bins.pools[pool].lists[i], *next; block != NULL; block = next) {
         next = block->next;
-        if (block->stamp < ticket) {
+        if (block->stamp < stamp) {
           crk_priv_bins_remove(heap, block);
           block->owner = NULL;
           crk_priv_bins_add(heap, &heap->idle, block);

@@ -90,9 +90,9 @@ void crk_priv_block_retire(crk_heap_t *heap, crk_block_t *block);
  * than a step of the pool, or if there is no host memory. */
 void crk_priv_block_cut(crk_heap_t *heap, crk_block_t *block, size_t bytes);
 
-/* Called when the handle's work up to `ticket` is done. Moves the blocks that the handle freed before that to the
+/* Called when the handle's work up to `stamp` is done. Moves the blocks that the handle freed before that to the
  * heap's idle bins, where every handle can get them. */
-void crk_priv_blocks_idle(crk_heap_t *heap, crk_device_t device, uint64_t ticket);
+void crk_priv_blocks_idle(crk_heap_t *heap, crk_device_t device, uint64_t stamp);
 
 /* Joins all idle blocks that are neighbours. */
 void crk_priv_blocks_join(crk_heap_t *heap);
@@ -111,8 +111,8 @@ void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment);
 
 /* ---- heap.c */
 
-/* Whether the handle's stream has done all work up to a ticket above `since`. If so, the blocks freed before that
- * ticket become idle. Queries an event up to `polls` times and never waits. */
+/* Whether the handle's stream has done all work up to a stamp above `since`. If so, the blocks freed before that stamp
+ * become idle. Queries an event up to `polls` times and never waits. */
 bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since, int polls);
 
 /* Unlinks segments that can be returned to the driver without a wait. Returns NULL unless the cache is above its limit
