@@ -78,7 +78,7 @@ crk_status_t crk_layout_is_contiguous(const crk_layout_t *layout, bool *contiguo
 
 /* ---- iteration spaces */
 
-void crk_priv_division_init(crk_nd_dim_t *dim, uint64_t size, bool wide) {
+void crk_priv_nd_dim_init(crk_nd_dim_t *dim, uint64_t size, bool wide) {
   dim->size = size;
   dim->shift = size > 1 ? crk_priv_log2_ceil(size) - 1 : 0;
   const uint64_t power = (uint64_t)1 << dim->shift;
@@ -117,7 +117,7 @@ void crk_priv_nd_init(crk_nd_t *nd, size_t numel, uint32_t rank, const size_t *d
     wide = wide || reach[k] > INT32_MAX;
   }
   for (uint32_t d = 0; d < kept; d++) {
-    crk_priv_division_init(&nd->dims[d], nd->dims[d].size, wide);
+    crk_priv_nd_dim_init(&nd->dims[d], nd->dims[d].size, wide);
   }
 
   nd->flags = wide ? CRK_ND_WIDE : 0;
@@ -141,9 +141,9 @@ void crk_priv_nd_walk_strips(crk_nd_t *nd, uint64_t rows, uint64_t columns, uint
   }
   const uint64_t last = columns & (((uint64_t)1 << log2_width) - 1);
   crk_nd_strips_t *strips = &nd->strips;
-  crk_priv_division_init(&strips->matrix, rows * columns, false);
-  crk_priv_division_init(&strips->strip, rows << log2_width, false);
-  crk_priv_division_init(&strips->last, last != 0 ? last : 1, false);
+  crk_priv_nd_dim_init(&strips->matrix, rows * columns, false);
+  crk_priv_nd_dim_init(&strips->strip, rows << log2_width, false);
+  crk_priv_nd_dim_init(&strips->last, last != 0 ? last : 1, false);
   strips->columns = (uint32_t)columns;
   strips->log2_width = log2_width;
   strips->whole = (uint32_t)(columns >> log2_width);

@@ -30,9 +30,9 @@ void crk_priv_nd_init(crk_nd_t *nd, size_t numel, uint32_t rank, const size_t *d
  * vector if `columns` is. Does nothing for a CRK_ND_WIDE space. */
 void crk_priv_nd_walk_strips(crk_nd_t *nd, uint64_t rows, uint64_t columns, uint32_t log2_width);
 
-/* Prepares the division by `size` that kernels/call/nd.h describes. A size of 1 has no multiplier: kernels test
- * `size`. */
-void crk_priv_division_init(crk_nd_dim_t *dim, uint64_t size, bool wide);
+/* Sets `size`, and prepares the division by it that kernels/call/nd.h describes. A size of 1 has no multiplier: kernels
+ * test `size`. For divisors that may be 1 there is crk_priv_divisor_init (launch/sliding.h). */
+void crk_priv_nd_dim_init(crk_nd_dim_t *dim, uint64_t size, bool wide);
 
 /* The number of threads for the space: one per vector if the space has CRK_ND_VECTOR, else one per element. With
  * `over_rows`, vectors may cross the end of a row. Then more spaces have one thread per vector: those that are not

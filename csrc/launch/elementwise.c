@@ -65,7 +65,7 @@ static bool shared_row_init(crk_device_t self, const crk_elementwise_t *call, co
   const uint32_t step = step_elements(call);
   m->rows = nd->dims[1].size;
   m->turns = shared_row_rows_per_thread(self);
-  crk_priv_division_init(&m->packs, nd->dims[0].size / step, false);
+  crk_priv_nd_dim_init(&m->packs, nd->dims[0].size / step, false);
   m->threads = crk_priv_ceil_div(m->rows, m->turns) * m->packs.size;
   /* The CPU driver derives the number of cores from the number of threads. So it gets the same number of threads as for
    * the kernel of any strides. */

@@ -245,15 +245,15 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
                              .src_left = left_stride,
                              .src_row = src_row,
                              .wide = wide};
-  crk_priv_division_init(&call.right, right, wide);
-  crk_priv_division_init(&call.count, ids_layout->dims[0], wide && !rows);
+  crk_priv_nd_dim_init(&call.right, right, wide);
+  crk_priv_nd_dim_init(&call.count, ids_layout->dims[0], wide && !rows);
   const void *args[2] = {&call};
   if (!rows) {
     return crk_priv_launch_threads(self, function, numel / vector + 2, args, 1);
   }
   call.pieces = (uint32_t)(numel / vector);
   call.left = (uint32_t)(numel / right / ids_layout->dims[0]);
-  crk_priv_division_init(&call.row_pieces, right / vector, false);
+  crk_priv_nd_dim_init(&call.row_pieces, right / vector, false);
   const uint32_t block = CRK_INDEX_THREADS * CRK_INDEX_PIECES, blocks = (call.pieces + block - 1) / block;
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){CRK_INDEX_THREADS, 1, 1}, 0,
                                 args);
@@ -337,7 +337,7 @@ static crk_status_t update_columns(crk_device_t self, const crk_update_t *update
                         .count = layout->dims[update->dim],
                         .dst_dim = update->dst.layout->dims[update->dim]};
   call.wide = call.columns > INT32_MAX;
-  crk_priv_division_init(&call.right, right, call.wide != 0);
+  crk_priv_nd_dim_init(&call.right, right, call.wide != 0);
   const void *args[] = {&call};
   /* Small blocks spread few columns over the device's units. */
   const uint64_t units = crk_priv_units(self);
@@ -392,8 +392,8 @@ static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update,
   ranges = rows == 0 ? 1 : (rows + call.range - 1) / call.range;
   call.blocks = left * tiles * ranges;
   call.step = crk_priv_grid_blocks(self, call.blocks, CRK_INDEX_THREADS);
-  crk_priv_division_init(&call.tiles, tiles, true);
-  crk_priv_division_init(&call.ranges, ranges, true);
+  crk_priv_nd_dim_init(&call.tiles, tiles, true);
+  crk_priv_nd_dim_init(&call.ranges, ranges, true);
   const void *args[] = {&call};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)call.step, 1, 1},
                                 (crk_dim3_t){CRK_INDEX_THREADS, 1, 1}, 0, args);
