@@ -2,23 +2,29 @@
 #include "launch/elementwise.h"
 #include "launch/quantized.h"
 
-static const char *const roots[CRK_GATE_COUNT] = {
+crk_status_t crk_priv_gate_root(const char *where, crk_gate_op_t op, const char **root) {
+  static const char *const roots[CRK_GATE_COUNT] = {
 #define XX(name, value, text) [CRK_GATE_##name] = "gate_" text,
-    CRK_GATE_MAP(XX)
+      CRK_GATE_MAP(XX)
 #undef XX
-};
+  };
+  CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", where, (int)op);
+  *root = roots[op];
+  return CRK_OK;
+}
 
 crk_status_t crk_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, const crk_layout_t *gate_layout,
                       crk_const_view_t gate, const crk_layout_t *up_layout, crk_const_view_t up, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_gate");
-  CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "crk_gate: op %d is not a value of crk_gate_op_t", (int)op);
+  const char *root;
+  CRK_TRY(crk_priv_gate_root("crk_gate", op, &root));
   CRK_TRY(crk_priv_check_wide_float("crk_gate", dtype));
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_elementwise_t call = {
       .where = "crk_gate",
       .kernel = {.module = CRK_MODULE_GATE,
                  .slot = CRK_SLOT_GATE + 2 * ((uint32_t)op * CRK_DTYPE_COUNT + (uint32_t)dtype),
-                 .root = roots[op],
+                 .root = root,
                  .first = crk_dtype_name(dtype)},
       .sources = {{"gate_layout", "gate", gate_layout, gate, bytes}, {"up_layout", "up", up_layout, up, bytes}},
       .source_count = 2,
@@ -32,7 +38,8 @@ crk_status_t crk_gate_columns(crk_device_t self, crk_gate_op_t op, crk_dtype_t d
                               crk_const_view_t gate, crk_const_view_t up, crk_view_t dst, crk_view_t blocks) {
   static const char where[] = "crk_gate_columns";
   CRK_CHECK_HANDLE(self, DEVICE, where);
-  CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", where, (int)op);
+  const char *root;
+  CRK_TRY(crk_priv_gate_root(where, op, &root));
   uint32_t type;
   size_t numel, blocks_bytes;
   CRK_TRY(crk_priv_activation_index(where, dtype, &type));
@@ -59,7 +66,7 @@ crk_status_t crk_gate_columns(crk_device_t self, crk_gate_op_t op, crk_dtype_t d
   }
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_GATE_COLUMNS + (uint32_t)op * CRK_ACTIVATIONS + type, CRK_MODULE_GATE,
-                         &function, "%s_%s_columns", roots[op], crk_dtype_name(dtype)));
+                         &function, "%s_%s_columns", root, crk_dtype_name(dtype)));
   const uint64_t packs = bytes / 16;
   const uint32_t grid =
       crk_priv_grid_blocks(self, crk_priv_ceil_div(packs, CRK_QUANTIZE_THREADS), CRK_QUANTIZE_THREADS);

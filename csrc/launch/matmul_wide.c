@@ -1,5 +1,6 @@
 /* Launches of the products of one row with long rows of matrices (kernels/matmul/matmul_wide.h), and the launchers that
  * multiply a row with several matrices at once. */
+#include "launch/elementwise.h"
 #include "launch/matmul.h"
 #include "launch/product.h"
 #include "launch/quantized.h"
@@ -231,16 +232,12 @@ static crk_status_t gate_apart(crk_device_t self, crk_gate_op_t op, const vec_pr
 crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, size_t k, crk_const_view_t x,
                              const crk_layout_t *gate_layout, crk_const_view_t gate, const crk_layout_t *up_layout,
                              crk_const_view_t up, crk_view_t dst) {
-  static const char *const roots[CRK_GATE_COUNT] = {
-#define XX(name, value, text) [CRK_GATE_##name] = text,
-      CRK_GATE_MAP(XX)
-#undef XX
-  };
   const crk_matmul_weights_t weights[] = {{.layout = gate_layout, .weights = gate},
                                           {.layout = up_layout, .weights = up}};
   vec_problem_t problem = {
       .where = "crk_matmul_gate", .names = gate_names, .dtype = dtype, .count = 2, .x = x, .weights = weights};
-  CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", problem.where, (int)op);
+  const char *root;
+  CRK_TRY(crk_priv_gate_root(problem.where, op, &root));
   size_t weights_bytes[2];
   CRK_TRY(begin_vec(self, &problem, k, weights_bytes));
   const size_t n = gate_layout->dims[0];
@@ -260,6 +257,6 @@ crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dt
   problem.product.matrix[0].dst = dst.ptr;
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_GATE + (uint32_t)op * CRK_ACTIVATIONS + type, CRK_MODULE_MATMUL,
-                         &function, "matmul_gate_%s_%s", roots[op], crk_dtype_name(dtype)));
+                         &function, "matmul_%s_%s", root, crk_dtype_name(dtype)));
   return crk_priv_wide_launch(self, function, &problem.product, 2, true, problem.element_bytes);
 }
