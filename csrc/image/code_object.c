@@ -604,6 +604,8 @@ static value_t take_value(reader_t *reader) {
   if (reader->broken) {
     return value;
   }
+  /* Heads up to 0xbf contain the number, count or length. Most later heads are followed by it, in 1, 2, 4 or 8
+   * bytes. */
   if (head <= 0x7f) {
     value.kind = VALUE_NUMBER;
     value.number = head;
@@ -616,70 +618,31 @@ static value_t take_value(reader_t *reader) {
   } else if (head <= 0xbf) {
     value.kind = VALUE_STRING;
     value.text = take_bytes(reader, head & 31);
-  } else if (head >= 0xe0) { /* a small negative number */
-    value.kind = VALUE_OTHER;
-  } else {
-    switch (head) {
-      case 0xc4:
-      case 0xc5:
-      case 0xc6: /* binary */
-        take_bytes(reader, take_number(reader, 1 << (head - 0xc4)));
-        break;
-      case 0xc7:
-      case 0xc8:
-      case 0xc9: { /* extension: length, type */
-        const uint64_t length = take_number(reader, 1 << (head - 0xc7));
-        take_bytes(reader, 1);
-        take_bytes(reader, length);
-        break;
-      }
-      case 0xca:
-        take_bytes(reader, 4);
-        break; /* floats */
-      case 0xcb:
-        take_bytes(reader, 8);
-        break;
-      case 0xcc:
-      case 0xcd:
-      case 0xce:
-      case 0xcf:
-        value.kind = VALUE_NUMBER;
-        value.number = take_number(reader, 1 << (head - 0xcc));
-        break;
-      case 0xd0:
-      case 0xd1:
-      case 0xd2:
-      case 0xd3: /* signed numbers; none is needed */
-        take_bytes(reader, (uint64_t)1 << (head - 0xd0));
-        break;
-      case 0xd4:
-      case 0xd5:
-      case 0xd6:
-      case 0xd7:
-      case 0xd8: /* extensions of 1 to 16 bytes and their type */
-        take_bytes(reader, ((uint64_t)1 << (head - 0xd4)) + 1);
-        break;
-      case 0xd9:
-      case 0xda:
-      case 0xdb:
-        value.kind = VALUE_STRING;
-        value.text = take_bytes(reader, take_number(reader, 1 << (head - 0xd9)));
-        break;
-      case 0xdc:
-      case 0xdd:
-        value.kind = VALUE_ARRAY;
-        value.number = take_number(reader, 2 << (head - 0xdc));
-        break;
-      case 0xde:
-      case 0xdf:
-        value.kind = VALUE_MAP;
-        value.number = take_number(reader, 2 << (head - 0xde));
-        break;
-      default: /* nil, booleans, and 0xc1, which is never used */
-        reader->broken = reader->broken || head == 0xc1;
-        break;
-    }
-  }
+  } else if (head <= 0xc3) { /* nil, booleans, and 0xc1, which is never used */
+    reader->broken = head == 0xc1;
+  } else if (head <= 0xc6) { /* binary */
+    take_bytes(reader, take_number(reader, 1 << (head - 0xc4)));
+  } else if (head <= 0xc9) { /* an extension: its size, one byte for its type, its bytes */
+    take_bytes(reader, take_number(reader, 1 << (head - 0xc7)) + 1);
+  } else if (head <= 0xcb) { /* floats */
+    take_bytes(reader, (uint64_t)4 << (head - 0xca));
+  } else if (head <= 0xcf) {
+    value.kind = VALUE_NUMBER;
+    value.number = take_number(reader, 1 << (head - 0xcc));
+  } else if (head <= 0xd3) { /* signed numbers; none is needed */
+    take_bytes(reader, (uint64_t)1 << (head - 0xd0));
+  } else if (head <= 0xd8) { /* an extension of 1 to 16 bytes, after one byte for its type */
+    take_bytes(reader, ((uint64_t)1 << (head - 0xd4)) + 1);
+  } else if (head <= 0xdb) {
+    value.kind = VALUE_STRING;
+    value.text = take_bytes(reader, take_number(reader, 1 << (head - 0xd9)));
+  } else if (head <= 0xdd) {
+    value.kind = VALUE_ARRAY;
+    value.number = take_number(reader, 2 << (head - 0xdc));
+  } else if (head <= 0xdf) {
+    value.kind = VALUE_MAP;
+    value.number = take_number(reader, 2 << (head - 0xde));
+  } /* else a small negative number: VALUE_OTHER */
   if ((value.kind == VALUE_ARRAY || value.kind == VALUE_MAP) && value.number > left_in(reader)) {
     reader->broken = true;
   }
