@@ -85,13 +85,15 @@ static bool describe_pointwise(const crk_convolution_t *convolution, crk_layout_
   return true;
 }
 
-static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
+/* ---- any convolution */
+
+/* Checks the layouts, and describes the shape. */
+static crk_status_t describe_shape(const conv_call_t *call, crk_conv_t *shape, crk_extent_t *src_extent,
+                                   crk_extent_t *kernel_extent) {
   const char *where = call->where;
-  CRK_TRY(crk_priv_check_dtype(where, "dtype", call->dtype));
   const crk_layout_t *src_layout = call->src_layout, *kernel_layout = call->kernel_layout;
-  crk_extent_t extent, kernel_extent;
-  CRK_TRY(crk_priv_check_rank(where, "src_layout", src_layout, call->rank, &extent));
-  CRK_TRY(crk_priv_check_rank(where, "kernel_layout", kernel_layout, call->rank, &kernel_extent));
+  CRK_TRY(crk_priv_check_rank(where, "src_layout", src_layout, call->rank, src_extent));
+  CRK_TRY(crk_priv_check_rank(where, "kernel_layout", kernel_layout, call->rank, kernel_extent));
   const uint32_t in = call->transposed ? 0 : 1, out = 1 - in, last = call->rank - 1;
   CRK_REFUSE_IF(kernel_layout->dims[in] != src_layout->dims[1],
                 "%s: kernel_layout.dims[%u] is %zu, but src_layout.dims[1] is %zu; they must be equal", where,
@@ -102,51 +104,63 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
   if (!flat) {
     CRK_TRY(output_size(call, 3, &w_out));
   }
-  const size_t batch = src_layout->dims[0], c_out = kernel_layout->dims[out], dims[] = {batch, c_out, h_out, w_out};
-  size_t numel;
-  CRK_TRY(crk_priv_dst_numel(where, dims, 4, &numel));
-  if (numel == 0) {
-    return CRK_OK;
-  }
-  const uint32_t bytes = (uint32_t)crk_dtype_size(call->dtype);
-  const crk_tensor_t src = {"src_layout", "src", src_layout, call->src, bytes};
-  const crk_tensor_t kernel = {"kernel_layout", "kernel", kernel_layout, call->kernel, bytes};
-  const void *first, *weights;
-  CRK_TRY(crk_priv_check_dst(where, call->dst, numel, bytes));
-  CRK_TRY(crk_priv_check_source(where, &src, &extent, call->dst.ptr, &first));
-  CRK_TRY(crk_priv_check_source(where, &kernel, &kernel_extent, call->dst.ptr, &weights));
-  CRK_TRY(crk_priv_check_dst_apart(where, call->dst, numel, &src, &extent, first));
-  CRK_TRY(crk_priv_check_dst_apart(where, call->dst, numel, &kernel, &kernel_extent, weights));
-
-  crk_convolution_t convolution = {
-      .where = where,
-      .dtype = call->dtype,
-      .transposed = call->transposed,
-      .batch = batch,
-      .src = first,
-      .kernel = weights,
-      .kernel_is_contiguous = kernel_extent.is_contiguous,
-      .dst = call->dst,
-      .shape = {.c_in = src_layout->dims[1],
-                .h_in = flat ? 1 : src_layout->dims[2],
-                .w_in = src_layout->dims[last],
-                .c_out = c_out,
-                .h_out = h_out,
-                .w_out = w_out,
-                .h_k = flat ? 1 : kernel_layout->dims[2],
-                .w_k = kernel_layout->dims[last],
-                .stride = call->stride,
-                .h_padding = flat ? 0 : call->padding,
-                .w_padding = call->padding,
-                .dilation = call->dilation},
-  };
-  crk_conv_t *shape = &convolution.shape;
+  *shape = (crk_conv_t){.c_in = src_layout->dims[1],
+                        .h_in = flat ? 1 : src_layout->dims[2],
+                        .w_in = src_layout->dims[last],
+                        .c_out = kernel_layout->dims[out],
+                        .h_out = h_out,
+                        .w_out = w_out,
+                        .h_k = flat ? 1 : kernel_layout->dims[2],
+                        .w_k = kernel_layout->dims[last],
+                        .stride = call->stride,
+                        .h_padding = flat ? 0 : call->padding,
+                        .w_padding = call->padding,
+                        .dilation = call->dilation};
   crk_priv_image_strides(src_layout, shape->src_strides);
   crk_priv_image_strides(kernel_layout, shape->kernel_strides);
   if (call->transposed) {
     shape->kernel_strides[0] = kernel_layout->strides[1];
     shape->kernel_strides[1] = kernel_layout->strides[0];
   }
+  return CRK_OK;
+}
+
+/* Checks the views, and finds the first elements of the sources. dst has `numel` elements. */
+static crk_status_t check_views(const conv_call_t *call, size_t numel, const crk_extent_t *src_extent,
+                                const crk_extent_t *kernel_extent, const void **first, const void **weights) {
+  const char *where = call->where;
+  const uint32_t bytes = (uint32_t)crk_dtype_size(call->dtype);
+  const crk_tensor_t src = {"src_layout", "src", call->src_layout, call->src, bytes};
+  const crk_tensor_t kernel = {"kernel_layout", "kernel", call->kernel_layout, call->kernel, bytes};
+  CRK_TRY(crk_priv_check_dst(where, call->dst, numel, bytes));
+  CRK_TRY(crk_priv_check_source(where, &src, src_extent, call->dst.ptr, first));
+  CRK_TRY(crk_priv_check_source(where, &kernel, kernel_extent, call->dst.ptr, weights));
+  CRK_TRY(crk_priv_check_dst_apart(where, call->dst, numel, &src, src_extent, *first));
+  return crk_priv_check_dst_apart(where, call->dst, numel, &kernel, kernel_extent, *weights);
+}
+
+static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
+  CRK_TRY(crk_priv_check_dtype(call->where, "dtype", call->dtype));
+  crk_conv_t shape;
+  crk_extent_t extent, kernel_extent;
+  CRK_TRY(describe_shape(call, &shape, &extent, &kernel_extent));
+  const size_t batch = call->src_layout->dims[0], dims[] = {batch, shape.c_out, shape.h_out, shape.w_out};
+  size_t numel;
+  CRK_TRY(crk_priv_dst_numel(call->where, dims, 4, &numel));
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  const void *first, *weights;
+  CRK_TRY(check_views(call, numel, &extent, &kernel_extent, &first, &weights));
+  const crk_convolution_t convolution = {.where = call->where,
+                                         .dtype = call->dtype,
+                                         .transposed = call->transposed,
+                                         .batch = batch,
+                                         .src = first,
+                                         .kernel = weights,
+                                         .kernel_is_contiguous = kernel_extent.is_contiguous,
+                                         .dst = call->dst,
+                                         .shape = shape};
   const bool by_products = crk_priv_convolves_by_products(self, &convolution);
   if (!by_products && !crk_priv_convolves_by_columns(&convolution)) {
     return launch_directly(self, &convolution);

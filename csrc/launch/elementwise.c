@@ -117,11 +117,11 @@ static crk_status_t check_overlap(const char *where, const crk_tensor_t *source,
   return CRK_OK;
 }
 
-crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *call) {
+/* Checks the operands. `first` gets the address of each source's first element. If `numel` is 0, dst is not checked. */
+static crk_status_t check_operands(const crk_elementwise_t *call, const void **first, size_t *numel,
+                                   bool *is_contiguous) {
   crk_extent_t extents[CRK_ND_OPERANDS];
-  const void *first[CRK_ND_OPERANDS]; /* each source's first element */
-  bool is_contiguous = true;
-  uint32_t narrowest = call->dst_bytes;
+  *is_contiguous = true;
   for (uint32_t k = 0; k < call->source_count; k++) {
     const crk_tensor_t *source = &call->sources[k];
     CRK_TRY(crk_priv_layout_extent(call->where, source->layout_name, source->layout, &extents[k]));
@@ -129,22 +129,40 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
       CRK_TRY(check_same_dims(call->where, &call->sources[0], source));
     }
     CRK_TRY(crk_priv_tensor_first(call->where, source, &extents[k], &first[k]));
-    is_contiguous = is_contiguous && extents[k].is_contiguous;
-    narrowest = source->bytes < narrowest ? source->bytes : narrowest;
+    *is_contiguous = *is_contiguous && extents[k].is_contiguous;
   }
-  size_t numel = extents[0].numel;
-  if (numel == 0) {
+  *numel = extents[0].numel;
+  if (*numel == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_elements(call->where, "dst", crk_const(call->dst), numel, call->dst_bytes));
+  CRK_TRY(crk_priv_check_elements(call->where, "dst", crk_const(call->dst), *numel, call->dst_bytes));
   for (uint32_t k = 0; k < call->source_count; k++) {
     CRK_TRY(check_overlap(call->where, &call->sources[k], &extents[k], first[k], call->dst, call->dst_bytes));
   }
+  return CRK_OK;
+}
 
+/* Elements that a thread loads at once. */
+static uint32_t vector_elements(const crk_elementwise_t *call) {
+  uint32_t narrowest = call->dst_bytes;
+  for (uint32_t k = 0; k < call->source_count; k++) {
+    narrowest = call->sources[k].bytes < narrowest ? call->sources[k].bytes : narrowest;
+  }
+  return CRK_VECTOR_ELEMENTS(narrowest);
+}
+
+crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *call) {
+  const void *first[CRK_ND_OPERANDS];
+  size_t numel;
+  bool is_contiguous;
+  CRK_TRY(check_operands(call, first, &numel, &is_contiguous));
+  if (numel == 0) {
+    return CRK_OK;
+  }
   crk_nd_t nd;
   crk_shared_row_t matrix;
   crk_walk_t walk = CRK_WALK_CONTIGUOUS;
-  const uint32_t vector = CRK_VECTOR_ELEMENTS(narrowest);
+  const uint32_t vector = vector_elements(call);
   uint64_t threads;
   const void *args[9];
   void *dst = call->dst.ptr;

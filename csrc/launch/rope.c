@@ -175,44 +175,67 @@ typedef struct checked {
                                      * with dst */
 } checked_t;
 
-static crk_status_t check_qkv(const qkv_t *given, checked_t *checked) {
+/* Checks part `i` and adds it to the call. The first part sets `shape`; each sets `shape->heads`. */
+static crk_status_t check_part(const qkv_t *given, int i, shape_t *shape, region_t *source, region_t *result,
+                               checked_t *checked) {
   static const char *const names[PARTS][4] = {
       {"rows[0].src_layout", "rows[0].src", "rows[0].dst_layout", "rows[0].dst"},
       {"rows[1].src_layout", "rows[1].src", "rows[1].dst_layout", "rows[1].dst"},
       {"rows[2].src_layout", "rows[2].src", "rows[2].dst_layout", "rows[2].dst"}};
+  const char *where = given->where;
+  const uint32_t src_bytes = (uint32_t)crk_dtype_size(given->src_dtype), bytes = (uint32_t)crk_dtype_size(given->dtype);
+  const crk_rope_rows_t *rows = &given->rows[i];
+  const crk_tensor_t src = {names[i][0], names[i][1], rows->src_layout, rows->src, src_bytes};
+  const crk_tensor_t dst = {names[i][2], names[i][3], rows->dst_layout, crk_const(rows->dst), bytes};
+  crk_extent_t src_extent, dst_extent;
+  CRK_TRY(crk_priv_check_rank(where, src.layout_name, src.layout, RANK, &src_extent));
+  CRK_TRY(crk_priv_check_rank(where, dst.layout_name, dst.layout, RANK, &dst_extent));
+  const size_t *dims = rows->src_layout->dims;
+  const shape_t first = {dims[BATCH], dims[HEADS], dims[TOKENS], dims[COLUMNS]};
+  *shape = i == 0 ? first : (shape_t){shape->batch, dims[HEADS], shape->tokens, shape->d};
+  CRK_TRY(check_rows(where, &src, &src_extent, shape, source));
+  CRK_TRY(check_rows(where, &dst, &dst_extent, shape, result));
+  CRK_REFUSE_IF(shape->heads > INT32_MAX, "%s: %s.dims[1] is %zu, at most %d is allowed", where, names[i][0],
+                shape->heads, INT32_MAX);
+  crk_rope_part_t *part = &checked->call.parts[i];
+  *part = (crk_rope_part_t){.src = source->first, .dst = (void *)result->first, .heads = (uint32_t)shape->heads};
+  for (int k = 0; k < COLUMNS; k++) {
+    part->src_strides[k] = rows->src_layout->strides[k];
+    part->dst_strides[k] = rows->dst_layout->strides[k];
+    checked->src_places |= (dims[k] > 1 ? part->src_strides[k] : 0) * src_bytes;
+    checked->dst_places |= (dims[k] > 1 ? part->dst_strides[k] : 0) * bytes;
+  }
+  checked->src_places |= (uintptr_t)source->first;
+  checked->dst_places |= (uintptr_t)result->first;
+  checked->heads += shape->heads;
+  return CRK_OK;
+}
+
+/* Fails where a result overlaps a source or another result. */
+static crk_status_t check_results_apart(const char *where, const region_t *sources, const region_t *results) {
+  for (int i = 0; i < PARTS; i++) {
+    for (int k = 0; k < SOURCES; k++) {
+      CRK_TRY(crk_priv_check_apart(where, results[i].name, results[i].first, results[i].bytes, sources[k].name,
+                                   sources[k].first, sources[k].bytes));
+    }
+    for (int k = 0; k < i; k++) {
+      CRK_TRY(crk_priv_check_apart(where, results[i].name, results[i].first, results[i].bytes, results[k].name,
+                                   results[k].first, results[k].bytes));
+    }
+  }
+  return CRK_OK;
+}
+
+static crk_status_t check_qkv(const qkv_t *given, checked_t *checked) {
   static const char *const alpha_names[] = {"q_alpha", "k_alpha"};
   const char *where = given->where;
   CRK_REFUSE_IF(given->rows == NULL, "%s: rows is NULL", where);
   const uint32_t src_bytes = (uint32_t)crk_dtype_size(given->src_dtype), bytes = (uint32_t)crk_dtype_size(given->dtype);
-  crk_rope_qkv_call_t *call = &checked->call;
   *checked = (checked_t){.heads = 0};
   region_t sources[SOURCES] = {{NULL, NULL, 0}}, results[PARTS];
   shape_t shape = {0};
   for (int i = 0; i < PARTS; i++) {
-    const crk_rope_rows_t *part = &given->rows[i];
-    const crk_tensor_t src = {names[i][0], names[i][1], part->src_layout, part->src, src_bytes};
-    const crk_tensor_t dst = {names[i][2], names[i][3], part->dst_layout, crk_const(part->dst), bytes};
-    crk_extent_t src_extent, dst_extent;
-    CRK_TRY(crk_priv_check_rank(where, src.layout_name, src.layout, RANK, &src_extent));
-    CRK_TRY(crk_priv_check_rank(where, dst.layout_name, dst.layout, RANK, &dst_extent));
-    const size_t *dims = part->src_layout->dims;
-    const shape_t first = {dims[BATCH], dims[HEADS], dims[TOKENS], dims[COLUMNS]};
-    shape = i == 0 ? first : (shape_t){shape.batch, dims[HEADS], shape.tokens, shape.d};
-    CRK_TRY(check_rows(where, &src, &src_extent, &shape, &sources[i]));
-    CRK_TRY(check_rows(where, &dst, &dst_extent, &shape, &results[i]));
-    CRK_REFUSE_IF(shape.heads > INT32_MAX, "%s: %s.dims[1] is %zu, at most %d is allowed", where, names[i][0],
-                  shape.heads, INT32_MAX);
-    call->parts[i] =
-        (crk_rope_part_t){.src = sources[i].first, .dst = (void *)results[i].first, .heads = (uint32_t)shape.heads};
-    for (int k = 0; k < COLUMNS; k++) {
-      call->parts[i].src_strides[k] = part->src_layout->strides[k];
-      call->parts[i].dst_strides[k] = part->dst_layout->strides[k];
-      checked->src_places |= (part->src_layout->dims[k] > 1 ? part->src_layout->strides[k] : 0) * src_bytes;
-      checked->dst_places |= (part->src_layout->dims[k] > 1 ? part->dst_layout->strides[k] : 0) * bytes;
-    }
-    checked->src_places |= (uintptr_t)sources[i].first;
-    checked->dst_places |= (uintptr_t)results[i].first;
-    checked->heads += shape.heads;
+    CRK_TRY(check_part(given, i, &shape, &sources[i], &results[i], checked));
   }
   checked->batch = shape.batch;
   checked->tokens = shape.tokens;
@@ -231,16 +254,8 @@ static crk_status_t check_qkv(const qkv_t *given, checked_t *checked) {
     sources[PARTS + 2 + i] = (region_t){alpha_names[i], given->alphas[i].ptr, shape.d * src_bytes};
     checked->src_places |= (uintptr_t)given->alphas[i].ptr;
   }
-  for (int i = 0; i < PARTS; i++) {
-    for (int k = 0; k < SOURCES; k++) {
-      CRK_TRY(crk_priv_check_apart(where, results[i].name, results[i].first, results[i].bytes, sources[k].name,
-                                   sources[k].first, sources[k].bytes));
-    }
-    for (int k = 0; k < i; k++) {
-      CRK_TRY(crk_priv_check_apart(where, results[i].name, results[i].first, results[i].bytes, results[k].name,
-                                   results[k].first, results[k].bytes));
-    }
-  }
+  CRK_TRY(check_results_apart(where, sources, results));
+  crk_rope_qkv_call_t *call = &checked->call;
   call->cos = angles[0].first;
   call->sin = angles[1].first;
   call->cos_stride = angles[0].batch_stride;
