@@ -78,13 +78,12 @@ CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x,
    * no instruction. */
   const piece_place part = place_of_piece(whole_word(thread % pieces));
   const uint32_t first = Q::first(part);
-  const B *row[Rows];
   typename X::row_type column[Columns];
   uint64_t block = thread / pieces;
-  CRK_UNROLL
-  for (int r = 0; r < Rows; r++) {
-    row[r] = w + (static_cast<uint32_t>(r) < rows ? r : rows - 1) * row_blocks + block;
-  }
+  /* A distance in place of a second pointer. clang makes a vector of two pointers, and no longer knows that they point
+   * to global memory. Then it reads by flat instructions, which also wait for shared memory. */
+  static_assert(Rows <= 2, "there is one distance");
+  const uint64_t to_second = rows > 1 ? row_blocks : 0;
   CRK_UNROLL
   for (int c = 0; c < Columns; c++) {
     column[c] = x.row(static_cast<uint32_t>(c) < columns ? c : columns - 1) + block * q8_blocks;
@@ -97,8 +96,7 @@ CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x,
     piece weights[Rows];
     CRK_UNROLL
     for (int r = 0; r < Rows; r++) {
-      weights[r] = Q::load(block_bytes{row[r]}, part);
-      row[r] += threads / pieces;
+      weights[r] = Q::load(block_bytes{w + (r == 0 ? block : block + to_second)}, part);
     }
     CRK_UNROLL
     for (int c = 0; c < Columns; c++) {
