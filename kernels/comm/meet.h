@@ -19,8 +19,8 @@ CRK_FN void meet(const crk_exchange_t &ranks, uint64_t piece) {
   }
   publish(flags_of(ranks.areas[peer]) + ranks.rank, piece);
   const uint64_t *flag = flags_of(ranks.areas[ranks.rank]) + peer;
-  for (uint32_t loads = 1; load_from_host(flag) < piece; loads++) {
-    if (loads % patience == 0 && load_from_host(ranks.stop) != 0) {
+  for (uint32_t loads = 1; load_published(flag) < piece; loads++) {
+    if (loads % patience == 0 && load_published(ranks.stop) != 0) {
       return;
     }
     pause_wave();

@@ -41,7 +41,7 @@ CRK_FN bool has_flag(const pack<uint64_t, 2> &words, uint32_t flag) {
 /* Waits until a line has the flag, or *stop is not 0. `words` is what was loaded already. */
 CRK_FN void await_line(pack<uint64_t, 2> &words, const uint64_t *line, uint32_t flag, const uint64_t *stop) {
   for (uint32_t loads = 1; !has_flag(words, flag); loads++) {
-    if (loads % patience == 0 && load_from_host(stop) != 0) {
+    if (loads % patience == 0 && load_published(stop) != 0) {
       return;
     }
     pause_wave();

@@ -13,14 +13,9 @@
 
 namespace crk {
 
-/* a / b, in 32-bit arithmetic if both fit. */
-CRK_FN uint64_t divide(uint64_t a, uint64_t b) {
-  return (a | b) >> 32 == 0 ? static_cast<uint32_t>(a) / static_cast<uint32_t>(b) : a / b;
-}
-
 /* Returns element % size, the coordinate in the innermost dim, and divides `element` by `size`. */
 CRK_FN uint64_t take_coordinate(uint64_t &element, uint64_t size) {
-  const uint64_t rest = divide(element, size), coordinate = element - rest * size;
+  const uint64_t rest = quotient(element, size), coordinate = element - rest * size;
   element = rest;
   return coordinate;
 }
@@ -189,7 +184,7 @@ CRK_FN crk_conv_t read_conv(const uint64_t *info, uint64_t h_out, uint64_t w_out
 
 struct plain_division {
   uint64_t by;
-  CRK_FN uint64_t operator()(uint64_t n) const { return divide(n, by); }
+  CRK_FN uint64_t operator()(uint64_t n) const { return quotient(n, by); }
 };
 
 template <bool Transposed, class T>

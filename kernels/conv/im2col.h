@@ -252,7 +252,7 @@ CRK_FN void col2im1d_named(uint64_t numel, uint64_t l_out, uint64_t l_in, uint64
   const named_elements e(stride == 0 ? 0 : numel);
   for (uint64_t n = e.first; n < e.end; n += e.step) {
     uint64_t rest = n;
-    const uint64_t l = take_coordinate(rest, l_out), c = take_coordinate(rest, c_out), i = divide(l, stride);
+    const uint64_t l = take_coordinate(rest, l_out), c = take_coordinate(rest, c_out), i = quotient(l, stride);
     const T *const column = src + (rest * l_in * c_out + c) * l_k;
     dst[n] = gather_column(column, i, l - i * stride, stride, l_in, l_k, c_out * l_k, 1);
   }

@@ -74,7 +74,7 @@ CRK_FN void pool_named(uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w
   if (h_stride == 0 || w_stride == 0 || h_k > h_in || w_k > w_in) {
     return;
   }
-  const uint64_t h_out = divide(h_in - h_k, h_stride) + 1, w_out = divide(w_in - w_k, w_stride) + 1;
+  const uint64_t h_out = quotient(h_in - h_k, h_stride) + 1, w_out = quotient(w_in - w_k, w_stride) + 1;
   const named_elements e(info[0] * channels * h_out * w_out);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t rest = i;

@@ -9,6 +9,7 @@
 #define CRK_INDEX_NAMED_H
 
 #include "elementwise/instances.h"
+#include "numbers/divisor.h"
 
 namespace crk {
 
@@ -40,11 +41,6 @@ CRK_FN bool is_position(I id, uint64_t size) {
   constexpr I sentinel =
       is_signed<I> ? static_cast<I>(static_cast<uint64_t>(-1) >> (65 - 8 * sizeof(I))) : static_cast<I>(-1);
   return id != sentinel && static_cast<uint64_t>(static_cast<int64_t>(id)) < size;
-}
-
-/* a / b, in 32-bit arithmetic if both fit. */
-CRK_FN uint64_t quotient(uint64_t a, uint64_t b) {
-  return (a | b) >> 32 == 0 ? static_cast<uint32_t>(a) / static_cast<uint32_t>(b) : a / b;
 }
 
 /* dst[l, n, r] = src[l, ids[n], r]. `info` holds the `rank` dims of ids, then its strides; null if ids are contiguous.

@@ -272,8 +272,8 @@ CRK_FN void add_products(const unit_of<T> (&a)[M], const unit_of<T> (&b)[N], wid
 /* Writes the thread's part of a tile to `dst`, the tile's first element. The tile has `rows` x `columns` valid
  * elements. */
 template <class D, class Down, class Across, class A, int M, int N>
-CRK_FN void store_tile(const crk_matmul_t &call, const Down &down, const Across &across, uint32_t rows,
-                       uint32_t columns, const A (&sum)[M][N], D *dst) {
+CRK_FN void store_thread_sums(const crk_matmul_t &call, const Down &down, const Across &across, uint32_t rows,
+                              uint32_t columns, const A (&sum)[M][N], D *dst) {
   constexpr int group = Across::group;
   CRK_UNROLL
   for (int i = 0; i < M; i++) {
@@ -353,11 +353,11 @@ CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T 
 
   if constexpr (half<T>) {
     if (call.parts.size > 1) {
-      store_tile(call, down, across, rows, columns, sum, reinterpret_cast<float *>(dst) + place.dst);
+      store_thread_sums(call, down, across, rows, columns, sum, reinterpret_cast<float *>(dst) + place.dst);
       return;
     }
   }
-  store_tile(call, down, across, rows, columns, sum, dst + place.dst);
+  store_thread_sums(call, down, across, rows, columns, sum, dst + place.dst);
 }
 
 /* dst[i] = the sum of sums[part * count + i] over all parts, in order. */

@@ -69,7 +69,8 @@ struct result_tile {
 
 /* Stores the sums of a tile as D, through shared memory. All threads of the block must call it. */
 template <class S, class D, class Team>
-CRK_FN void store_tile(const crk_matmul_t &call, const matmul_place &place, const Team &team, D *dst, uint32_t *room) {
+CRK_FN void store_result_tile(const crk_matmul_t &call, const matmul_place &place, const Team &team, D *dst,
+                              uint32_t *room) {
   const result_tile<S, D> results(room);
   results.put(team);
   if (call.by_vectors == 0) {
@@ -121,7 +122,7 @@ CRK_FN void store_team(const crk_matmul_t &call, const matmul_place &place, cons
 template <class S, class D, class Team>
 CRK_FN void store_sums(const crk_matmul_t &call, const matmul_place &place, const Team &team, D *dst, uint32_t *room) {
   if constexpr (S::is_direct) {
-    store_tile<S>(call, place, team, dst, room);
+    store_result_tile<S>(call, place, team, dst, room);
   } else {
     store_team(call, place, team, dst);
   }

@@ -12,15 +12,15 @@ namespace crk {
 
 /* A row of activations, as a byte offset from an address that is the same for all rows. Full addresses would take too
  * many registers. */
-struct routed_row {
+struct token_row {
   const unsigned char *first;
   uint32_t at;
-  CRK_FN routed_row operator+(uint64_t blocks) const {
+  CRK_FN token_row operator+(uint64_t blocks) const {
     return {first, at + static_cast<uint32_t>(blocks) * static_cast<uint32_t>(sizeof(block_q8_1))};
   }
 };
 template <bool ByValues>
-CRK_FN activations16 load_activations(routed_row row, uint32_t h) {
+CRK_FN activations16 load_activations(token_row row, uint32_t h) {
   const block_q8_1 *block =
       reinterpret_cast<const block_q8_1 *>(row.first + (row.at + (h >> 1) * static_cast<uint32_t>(sizeof(block_q8_1))));
   const codes16 code = load_words<4>(reinterpret_cast<const uint32_t *>(block->qs) + 4 * (h & 1));
@@ -30,18 +30,18 @@ CRK_FN activations16 load_activations(routed_row row, uint32_t h) {
 
 /* The activations of a run's tokens, in the form that dot_rows (quantized/matvec.h) expects. */
 template <int Columns>
-struct routed_rows {
-  using row_type = routed_row;
+struct token_rows {
+  using row_type = token_row;
   const unsigned char *first;
   uint32_t at[Columns];
-  CRK_FN routed_row row(uint32_t c) const { return {first, at[c]}; }
+  CRK_FN token_row row(uint32_t c) const { return {first, at[c]}; }
 };
 
-/* Sums `Columns` numbers over a group of lanes. After sum_columns and sum_lanes, lane c has the sum of number c modulo
- * Columns. In each step of sum_columns a lane keeps half of its numbers and gives the other half to another lane, until
- * it has one number. sum_lanes then adds over the lanes that have the same number. */
+/* Sums `Columns` numbers over a group of lanes. After share_columns and sum_lanes, lane c has the sum of number
+ * c modulo Columns. In each step of share_columns a lane keeps half of its numbers and gives the other half to another
+ * lane, until it has one number. sum_lanes then adds over the lanes that have the same number. */
 template <int Columns>
-CRK_FN float sum_columns(const float *v, uint32_t lane) {
+CRK_FN float share_columns(const float *v, uint32_t lane) {
   if constexpr (Columns > 1) {
     constexpr int half = Columns / 2;
     const uint32_t upper = (lane & half) != 0 ? ~0u : 0;
@@ -52,7 +52,7 @@ CRK_FN float sum_columns(const float *v, uint32_t lane) {
       const uint32_t a = bit_cast<uint32_t>(v[c]), b = bit_cast<uint32_t>(v[c + half]), change = (a ^ b) & upper;
       kept[c] = bit_cast<float>(a ^ change) + exchange<half>(bit_cast<float>(b ^ change));
     }
-    return sum_columns<half>(kept, lane);
+    return share_columns<half>(kept, lane);
   } else {
     return v[0];
   }
@@ -87,7 +87,7 @@ CRK_FN void moe_vec(const B *weights, const block_q8_1 *x, const routes &r, void
     const bool stores = token < shape.positions;
     const float scale = stores && r.scales != nullptr ? r.scales[token] : 1.0f;
     const uint32_t mine = input_of(shape, token) * shape.input_stride, lane_0 = lane() - place;
-    routed_rows<Columns> rows = {reinterpret_cast<const unsigned char *>(x), {}};
+    token_rows<Columns> rows = {reinterpret_cast<const unsigned char *>(x), {}};
     CRK_UNROLL
     for (int c = 0; c < Columns; c++) {
       rows.at[c] = shuffle(mine, lane_0 + c);
@@ -105,7 +105,7 @@ CRK_FN void moe_vec(const B *weights, const block_q8_1 *x, const routes &r, void
         for (int c = 0; c < Columns; c++) {
           column[c] = sum[c * Rows + i];
         }
-        const float total = sum_lanes<Columns>(sum_columns<Columns>(column, place));
+        const float total = sum_lanes<Columns>(share_columns<Columns>(column, place));
         if (stores && i < count) {
           store_as(dst, opaque(shape.dtype), static_cast<uint64_t>(token) * shape.rows + row + i, total * scale);
         }

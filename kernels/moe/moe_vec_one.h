@@ -11,14 +11,14 @@ namespace crk {
 namespace {
 
 /* The product of the block's position with the weights of its expert. */
-struct routed_rows {
+struct routed_position {
   const crk_moe_vec_t &call;
   const crk_vec_product_t &product;
   uint32_t expert, input, block_bytes;
   bool exists; /* expert and token are valid */
 
   /* Expert and token are the same in all lanes. */
-  CRK_FN routed_rows(const crk_moe_vec_t &of, uint32_t bytes)
+  CRK_FN routed_position(const crk_moe_vec_t &of, uint32_t bytes)
       : call(of), product(of.product), expert(0), input(0), block_bytes(bytes), exists(false) {
     const routes r = {call.tokens, call.experts, call.scales};
     const bool teller = block_index().x == 0 && thread_index().x == 0;
@@ -53,10 +53,10 @@ struct routed_sums : vec_sums {
   }
 };
 
-struct routed_product : routed_rows {
+struct routed_product : routed_position {
   static constexpr int ways = 1;
 
-  CRK_FN routed_product(const crk_moe_vec_t &call, uint32_t bytes) : routed_rows(call, bytes) {}
+  CRK_FN routed_product(const crk_moe_vec_t &call, uint32_t bytes) : routed_position(call, bytes) {}
   CRK_FN uint32_t grain() const { return 1; }
   CRK_FN routed_sums sums(uint64_t) const {
     const crk_moe_vec_t &again = reread(call);
@@ -68,11 +68,11 @@ struct routed_product : routed_rows {
 };
 
 /* The gate of the position's expert: the weights of parts 0 and 1, and their activation (quantized/matvec_gate.h). */
-struct routed_gate : routed_rows {
+struct routed_gate : routed_position {
   static constexpr int ways = 2;
   const crk_moe_gate_t &gate;
 
-  CRK_FN routed_gate(const crk_moe_gate_t &its, uint32_t bytes) : routed_rows(its.vec, bytes), gate(its) {}
+  CRK_FN routed_gate(const crk_moe_gate_t &its, uint32_t bytes) : routed_position(its.vec, bytes), gate(its) {}
   CRK_FN uint32_t grain() const { return gate.blocks != nullptr ? CRK_GATE_ROWS : 1; }
   CRK_FN void finish(const float *sums, uint64_t row, uint32_t count) const {
     const crk_moe_gate_t &again = reread(gate);

@@ -100,7 +100,7 @@ CRK_FN void store_for_peers(uint64_t *to, const pack<uint64_t, 2> &words);
 CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from);
 
 /* The same for one word, also in host memory. */
-CRK_FN uint64_t load_from_host(const uint64_t *from);
+CRK_FN uint64_t load_published(const uint64_t *from);
 
 /* Stands in a loop that waits for a message. */
 CRK_FN void pause_wave();

@@ -142,8 +142,8 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
 /* Stores the thread's part of a tile as T. `to` is the tile's first element; it has `rows` rows and `columns` columns,
  * `stride` elements apart. */
 template <class Products, class T>
-CRK_FN void store_tile(const Products &products, const sums<Products> &sum, T *to, uint64_t stride, uint32_t rows,
-                       uint32_t columns) {
+CRK_FN void store_products(const Products &products, const sums<Products> &sum, T *to, uint64_t stride, uint32_t rows,
+                           uint32_t columns) {
   CRK_UNROLL
   for (int j = 0; j < Products::width * Products::wide; j++) {
     const uint32_t c = products.first_column + products.next_column(j / Products::wide, j % Products::wide);
@@ -187,7 +187,7 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
         t, products, static_cast<const B *>(weights) + row * row_blocks, row_blocks, row_blocks, rows_left,
         [&](uint32_t step) { return q8_1_blocks<128, width>{x + step, column_blocks, columns_left, cols / 32 - step}; },
         sum);
-    store_tile(products, sum, dst + column * dst_rows + row, dst_rows, rows_left, columns_left);
+    store_products(products, sum, dst + column * dst_rows + row, dst_rows, rows_left, columns_left);
   }
 }
 
@@ -237,11 +237,11 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
       const uint64_t at = column * s.dst_stride + row;
       const uint32_t wanted = places.is_idle ? 0 : columns_left;
       if (s.dtype == 0) {
-        store_tile(places, sum, static_cast<float *>(dst) + at, s.dst_stride, rows_left, wanted);
+        store_products(places, sum, static_cast<float *>(dst) + at, s.dst_stride, rows_left, wanted);
       } else if (s.dtype == 1) {
-        store_tile(places, sum, static_cast<f16 *>(dst) + at, s.dst_stride, rows_left, wanted);
+        store_products(places, sum, static_cast<f16 *>(dst) + at, s.dst_stride, rows_left, wanted);
       } else {
-        store_tile(places, sum, static_cast<bf16 *>(dst) + at, s.dst_stride, rows_left, wanted);
+        store_products(places, sum, static_cast<bf16 *>(dst) + at, s.dst_stride, rows_left, wanted);
       }
     }
   }

@@ -228,7 +228,7 @@ CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
   asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(words.v[0]), "=l"(words.v[1]) : "l"(from) : "memory");
   return words;
 }
-CRK_FN uint64_t load_from_host(const uint64_t *from) { return *reinterpret_cast<const volatile uint64_t *>(from); }
+CRK_FN uint64_t load_published(const uint64_t *from) { return *reinterpret_cast<const volatile uint64_t *>(from); }
 CRK_FN void pause_wave() {}
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {

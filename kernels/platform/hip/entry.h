@@ -29,6 +29,9 @@
 
 #define CRK_LARGE_SHARED 0
 #define CRK_HAS_WIDE_MMQ (CRK_ARCH_LANES == 32)
+/* CDNA 2 and later: one instruction computes two f32, and barrier() waits for shared memory alone. */
+#define CRK_HAS_FLOAT_PAIRS   (CRK_MATRIX_IS_MFMA(CRK_ARCH_MATRIX) && CRK_ARCH_MATRIX != CRK_MATRIX_MFMA1)
+#define CRK_HAS_LIGHT_BARRIER CRK_HAS_FLOAT_PAIRS
 #define CRK_SEVERAL_CACHES \
   (CRK_ARCH_MATRIX == CRK_MATRIX_MFMA3 || CRK_ARCH_MATRIX == CRK_MATRIX_MFMA4) /* MI300, MI350 */
 #define CRK_HAS_F16  1

@@ -159,7 +159,7 @@ CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
 }  // namespace crk
 
 /* Needs fma. */
-#if CRK_ARCH_REGISTERS == 512
+#if CRK_HAS_FLOAT_PAIRS
 namespace crk {
 
 /* The vectors keep LLVM from forming other pairs, which it would copy from register to register. */

@@ -137,11 +137,11 @@ CRK_FN void store_for_peers(uint64_t *to, const pack<uint64_t, 2> &words) {
   publish(to, words.v[0]);
   publish(to + 1, words.v[1]);
 }
-CRK_FN uint64_t load_from_host(const uint64_t *from) {
+CRK_FN uint64_t load_published(const uint64_t *from) {
   return __hip_atomic_load(from, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
 CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
-  return {{load_from_host(from), load_from_host(from + 1)}};
+  return {{load_published(from), load_published(from + 1)}};
 }
 CRK_FN void pause_wave() { __builtin_amdgcn_s_sleep(1); }
 template <class T>

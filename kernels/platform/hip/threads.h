@@ -68,7 +68,7 @@ CRK_FN void barrier() {
 /* From CDNA 2 on barrier() waits for shared memory alone: a block's waves use one cache. On RDNA its fences wait for
  * all loads and stores. On GPUs before CDNA 2 and on RDNA 3, clang also adds such a wait to s_barrier. The fences here
  * are for the compiler. */
-#if CRK_ARCH_REGISTERS == 512
+#if CRK_HAS_LIGHT_BARRIER
 CRK_FN void shared_barrier() { barrier(); }
 #else
 CRK_FN void shared_barrier() {

@@ -105,9 +105,9 @@ CRK_FN void store_for_peers(uint64_t *to, const pack<uint64_t, 2> &words) {
   publish(to, words.v[0]);
   publish(to + 1, words.v[1]);
 }
-CRK_FN uint64_t load_from_host(const uint64_t *from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
+CRK_FN uint64_t load_published(const uint64_t *from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
 CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
-  return {{load_from_host(from), load_from_host(from + 1)}};
+  return {{load_published(from), load_published(from + 1)}};
 }
 /* Another thread writes what this one waits for, and may need its core. */
 CRK_FN void pause_wave() {
