@@ -39,12 +39,15 @@ enum {
 /* Products on matrix cores (matmul_cores.h): numbers along k per step in f16 and bf16, twice as many as in f32. NVIDIA
  * GPUs keep CRK_MATMUL_CUDA_SLOTS steps in dynamic shared memory, most of them under way. Long steps of small tiles
  * have more bytes under way, and fewer barriers. A step of other GPUs has at most 27 KiB of shared memory, so that a
- * compute unit of CDNA has two blocks. */
-#define CRK_MATMUL_DEPTH(is_cuda, rows, columns) \
-  ((is_cuda) ? ((rows) + (columns) > 128 ? 64 : 128) : ((rows) + (columns) > 128 ? 32 : 64))
+ * compute unit of CDNA has two blocks. With `is_long` (CRK_LONG_STEPS) the largest tiles have steps of up to 45 KiB;
+ * those of medium size would take registers from other blocks. */
+#define CRK_MATMUL_DEPTH(is_cuda, is_long, rows, columns)                           \
+  ((is_cuda)                                ? ((rows) + (columns) > 128 ? 64 : 128) \
+   : (is_long) && (rows) + (columns) >= 256 ? 64                                    \
+                                            : ((rows) + (columns) > 128 ? 32 : 64))
 #define CRK_MATMUL_CUDA_SLOTS 3
 #define CRK_MATMUL_CUDA_BYTES(rows, columns) \
-  (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_MATMUL_DEPTH(1, rows, columns) * 2)
+  (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_MATMUL_DEPTH(1, 0, rows, columns) * 2)
 
 /* The kernels that multiply one row x with long rows of matrices (matmul_wide.h). */
 enum {

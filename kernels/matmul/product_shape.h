@@ -38,8 +38,9 @@ struct product_shape {
 
   static constexpr bool is_direct = core::template tile<64, 64, false>::copies_pieces;
   /* Without matrix cores a tile in shared memory may hold floats. */
-  static constexpr int depth =
-      has_cores || on_host ? CRK_MATMUL_DEPTH(is_direct, Rows, Columns) * 2 / static_cast<int>(sizeof(T)) : 32;
+  static constexpr int depth = has_cores || on_host ? CRK_MATMUL_DEPTH(is_direct, CRK_LONG_STEPS, Rows, Columns) * 2 /
+                                                          static_cast<int>(sizeof(T))
+                                                    : 32;
   static constexpr int slots = is_direct ? CRK_MATMUL_CUDA_SLOTS : 1;
 };
 

@@ -53,10 +53,11 @@
 
 /* constexpr bool on_host: true where the CPU runs the kernel. */
 
-/* Features. The first three are 0 or 1. Each of the others is defined if the platform has the feature;
+/* Features. The first four are 0 or 1. Each of the others is defined if the platform has the feature;
  * platform/maths.h declares the feature's functions.
  *
  *   CRK_LARGE_SHARED   shared memory has room for two steps of a wide tile
+ *   CRK_LONG_STEPS     shared memory has room for long steps of large tiles, in two blocks (CRK_MATMUL_DEPTH)
  *   CRK_HAS_WIDE_MMQ   kernels/quantized_mat.hip has the wide tiles: two blocks or more find room for them
  *   CRK_SEVERAL_CACHES the GPU may have several L2 caches (numbers/cache_order.h)
  *   CRK_HAS_F16        arithmetic of f16

@@ -16,6 +16,7 @@
 #define CRK_ND_ARGUMENT(nd) (nd)
 
 #define CRK_LARGE_SHARED   1
+#define CRK_LONG_STEPS     0
 #define CRK_HAS_WIDE_MMQ   1
 #define CRK_SEVERAL_CACHES 0
 #define CRK_HAS_F16        1

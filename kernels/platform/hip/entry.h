@@ -28,6 +28,11 @@
 #define CRK_MODULE(stem)
 
 #define CRK_LARGE_SHARED 0
+#if CRK_ARCH_MATRIX == CRK_MATRIX_MFMA4
+#define CRK_LONG_STEPS 1 /* a compute unit has 160 KiB */
+#else
+#define CRK_LONG_STEPS 0
+#endif
 #define CRK_HAS_WIDE_MMQ (CRK_ARCH_LANES == 32)
 /* CDNA 2 and later: one instruction computes two f32, and barrier() waits for shared memory alone. */
 #define CRK_HAS_FLOAT_PAIRS   (CRK_MATRIX_IS_MFMA(CRK_ARCH_MATRIX) && CRK_ARCH_MATRIX != CRK_MATRIX_MFMA1)

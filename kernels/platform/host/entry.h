@@ -42,6 +42,7 @@
 #define CRK_ND_ARGUMENT(nd) (nd)
 
 #define CRK_LARGE_SHARED   0
+#define CRK_LONG_STEPS     0
 #define CRK_HAS_WIDE_MMQ   1
 #define CRK_SEVERAL_CACHES 1
 
