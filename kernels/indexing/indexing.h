@@ -106,21 +106,19 @@ CRK_FN bool is_position(const crk_ids_t &ids, int64_t id) {
 
 /* ---- index_select ---- */
 
-/* The row of src that row (l, n) of dst is copied from; null if the row of dst is zeros. */
-template <class T>
-CRK_FN const T *selected_row(const crk_index_select_t &s, uint64_t l, uint64_t n) {
+/* The number of the element of src with which row (l, n) of dst begins; no_row if the row of dst is zeros. It is not a
+ * pointer: clang reads by flat instructions from a pointer that may be null. */
+inline constexpr uint64_t no_row = static_cast<uint64_t>(-1);
+CRK_FN uint64_t selected_row(const crk_index_select_t &s, uint64_t l, uint64_t n) {
   const int64_t id = read_id(s.ids, n * s.ids_stride);
-  return is_position(s.ids, id)
-             ? static_cast<const T *>(s.src) + (l * s.src_left + static_cast<uint64_t>(id) * s.src_row)
-             : nullptr;
+  return is_position(s.ids, id) ? l * s.src_left + static_cast<uint64_t>(id) * s.src_row : no_row;
 }
 
-/* The elements of dst one by one, from element r of row (l, n) on; `row` is the selected row of src. */
+/* The elements of dst one by one, from element r of row (l, n) on; `row` is its selected_row. */
 template <class T>
 struct selected_elements {
   const crk_index_select_t &s;
-  uint64_t l, n, r;
-  const T *row;
+  uint64_t l, n, r, row;
 
   CRK_FN T next() {
     if (r == s.right.size) {
@@ -130,9 +128,9 @@ struct selected_elements {
         n = 0;
         l++;
       }
-      row = selected_row<T>(s, l, n);
+      row = selected_row(s, l, n);
     }
-    const T value = row != nullptr ? row[r] : T(0);
+    const T value = row != no_row ? static_cast<const T *>(s.src)[row + r] : T(0);
     r++;
     return value;
   }
@@ -145,7 +143,8 @@ CRK_FN void select_runs(const crk_index_select_t &s, const Elements &e) {
   const uint64_t right = s.right.size;
   for (uint64_t i = e.first; i < e.end;) {
     const uint64_t row = i / right, r = i - row * right, l = row / s.count.size;
-    const T *src = selected_row<T>(s, l, row - l * s.count.size);
+    const uint64_t first = selected_row(s, l, row - l * s.count.size);
+    const T *src = first != no_row ? static_cast<const T *>(s.src) + first : nullptr;
     const uint64_t count = right - r < e.end - i ? right - r : e.end - i;
     for (uint64_t j = 0; j < count; j++) {
       dst[i + j] = src != nullptr ? src[r + j] : T(0);
@@ -172,15 +171,15 @@ CRK_FN void index_select(const crk_index_select_t &s, uint32_t threads) {
     const bool whole = i < s.numel && s.numel - i >= V;
     const uint64_t row = divide(s.right, s.wide != 0, first), r = first - row * right;
     const uint64_t l = divide(s.count, s.wide != 0, row), n = row - l * s.count.size;
-    const T *src = selected_row<T>(s, l, n);
+    const uint64_t from_row = selected_row(s, l, n);
     if (whole && right - r >= V) {
       pack<T, V> values = {};
-      if (src != nullptr) {
-        values = load_pack<T, V>(src + r);
+      if (from_row != no_row) {
+        values = load_pack<T, V>(static_cast<const T *>(s.src) + (from_row + r));
       }
       store_pack(dst + i, values);
     } else {
-      selected_elements<T> from = {s, l, n, r, src};
+      selected_elements<T> from = {s, l, n, r, from_row};
       if (whole) {
         pack<T, V> values;
         CRK_UNROLL

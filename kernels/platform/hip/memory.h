@@ -153,9 +153,9 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
 
 /* Exchanges the whole word that holds the 16 bits. Tries again if only the word's other half has changed meanwhile. */
 CRK_FN uint16_t atomic_cas(uint16_t *address, uint16_t expected, uint16_t desired) {
-  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
-  uint32_t *const word = reinterpret_cast<uint32_t *>(at & ~uintptr_t(3));
-  const uint32_t shift = at % 4 * 8, mask = 0xffffu << shift;
+  /* A pointer made from a number would be one to any memory. */
+  const uint32_t behind = reinterpret_cast<uintptr_t>(address) % 4, shift = behind * 8, mask = 0xffffu << shift;
+  uint32_t *const word = reinterpret_cast<uint32_t *>(reinterpret_cast<unsigned char *>(address) - behind);
   uint32_t seen = __hip_atomic_load(word, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
   while (static_cast<uint16_t>(seen >> shift) == expected) {
     const uint32_t next = (seen & ~mask) | static_cast<uint32_t>(desired) << shift;
