@@ -615,9 +615,9 @@ fn divides_no_index(subject: &Subject) -> Result<(), Failed> {
 }
 
 /// Every access names its memory. A flat instruction finds out itself whether its address is in global or in shared
-/// memory, so a kernel waits for both. The compiler uses it where it does not know which memory a pointer points to: for
-/// a vector of two pointers, or for a pointer that may be null. gfx7 and gfx8 load from global memory by nothing else.
-/// Older compilers know less of pointers.
+/// memory, so a kernel waits for both. The compiler uses it where it does not know which memory a pointer points to:
+/// for a vector of two pointers, or for a pointer that may be null. gfx7 and gfx8 load from global memory by nothing
+/// else. Older compilers know less of pointers.
 fn has_no_flat_memory_access(subject: &Subject) -> Result<(), Failed> {
     if is_old(subject) || ["gfx7", "gfx8"].iter().any(|start| subject.object.arch.starts_with(start)) {
         return Ok(());
