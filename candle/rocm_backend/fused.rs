@@ -567,19 +567,15 @@ impl Input {
 
 /// Whether [`attention`] has a kernel for the queries. Keys and values may still need the ops.
 pub fn has_attention(q: &Tensor) -> bool {
-    q.dims().last().is_some_and(|d| has_attention_for(q, *d))
-}
-
-/// The same of queries like `like_q`, in device, dtype and tracking, whose heads have `d` elements.
-pub fn has_attention_for(like_q: &Tensor, d: usize) -> bool {
-    like_q.device().is_rocm()
-        && matches!(like_q.dtype(), DType::F16 | DType::BF16 | DType::F32)
-        && d <= WIDEST_HEAD
-        && !like_q.track_op()
+    q.device().is_rocm()
+        && matches!(q.dtype(), DType::F16 | DType::BF16 | DType::F32)
+        && q.dims().last().is_some_and(|d| *d <= WIDEST_HEAD)
+        && !q.track_op()
 }
 
 /// `softmax(scale * q * k^T) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys. With `causal`, the
-/// last query sees all keys. The result of a ROCm device has the heads of a token side by side in memory.
+/// last query sees all keys. The result of a ROCm device has the heads of a token side by side in memory. Without a
+/// kernel, the ops make their own mask: a model that calls this function needs none.
 pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
     plain_attention([q, k, v], causal, scale, false)
 }
@@ -587,6 +583,15 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -
 /// The same where the result's tokens, (batch, tokens, heads * d), are the input of products with quantized weights.
 pub fn attention_for_products(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
     plain_attention([q, k, v], causal, scale, true)
+}
+
+/// [`attention`] with the causal mask that a model has made, to add to the scores. A ROCm device needs no mask, and
+/// ignores it.
+pub fn causal_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
+    if q.device().is_rocm() {
+        return attention(q, k, v, q.dim(D::Minus2)? > 1, scale);
+    }
+    masked_attention(q, k, v, mask, scale)
 }
 
 fn plain_attention([q, k, v]: [&Tensor; 3], causal: bool, scale: f64, for_products: bool) -> Result<Tensor> {
