@@ -315,6 +315,33 @@ pub fn norm_rope_qkv(qkv: [&Tensor; 3], norms: [HeadNorm<'_>; 2], angles: [&Tens
     rope_qkv([&q, &k, &v], angles, false)
 }
 
+/// [`norm_rope_qkv`] or, without norms, [`rope_qkv`]. A ROCm device writes the keys and values to `slots`, which are
+/// rows of caches, in the same launch. The first result says whether it did.
+pub(crate) fn rope_into(
+    qkv: [&Tensor; 3],
+    norms: Option<[HeadNorm<'_>; 2]>,
+    angles: [&Tensor; 2],
+    slots: Option<(Tensor, Tensor)>,
+) -> Result<(bool, [Tensor; 3])> {
+    #[cfg(feature = "_rocm")]
+    if let Some((keys, values)) = &slots {
+        let caches = Caches::Slots(keys, values);
+        let done = match norms {
+            Some(norms) => normed_and_rotated(qkv, norms, angles, caches)?,
+            None => candle::rocm_backend::rope_grow(qkv, angles, false, caches)?,
+        };
+        if let Some(done) = done {
+            return Ok((true, done));
+        }
+    }
+    let _ = slots;
+    let done = match norms {
+        Some(norms) => norm_rope_qkv(qkv, norms, angles)?,
+        None => rope_qkv(qkv, angles, false)?,
+    };
+    Ok((false, done))
+}
+
 #[cfg(feature = "_rocm")]
 fn normed_and_rotated(
     qkv: [&Tensor; 3],

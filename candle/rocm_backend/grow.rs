@@ -159,14 +159,18 @@ pub struct HeadNorm<'a> {
 pub enum Caches<'a> {
     /// They grow in place. None begins them.
     Growing(Option<(&'a Tensor, &'a Tensor)>),
+    /// The new keys and values overwrite these tensors, which are rows of caches.
+    Slots(&'a Tensor, &'a Tensor),
     /// The model has caches of another kind: the new keys and values are tensors of their own, and contiguous.
     Apart,
 }
 
 impl<'a> Caches<'a> {
-    fn kept(self) -> Option<(&'a Tensor, &'a Tensor)> {
+    /// The tensors whose memory the new rows go to.
+    fn given(self) -> Option<(&'a Tensor, &'a Tensor)> {
         match self {
             Caches::Growing(cache) => cache,
+            Caches::Slots(keys, values) => Some((keys, values)),
             Caches::Apart => None,
         }
     }
@@ -176,7 +180,7 @@ const TOKENS: usize = 2;
 
 /// Whether one launch can rotate the tensors and append them. They have one device, and the dtype `dtype` but for `q`,
 /// `k` and `v`, which have one dtype.
-fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Option<(&Tensor, &Tensor)>, dtype: DType) -> bool {
+fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Caches<'_>, dtype: DType) -> bool {
     let all = [q, k, v, cos, sin];
     let rows = |t: &Tensor| {
         t.rank() == 4
@@ -195,6 +199,7 @@ fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Option<(&Te
             && cache.elem_count() > 0
             && others(cache) == others(new)
     };
+    let is_slot = |slot: &Tensor, new: &Tensor| slot.dims() == new.dims() && slot.stride().last() == Some(&1);
     // The launch counts the pairs of all heads in 31 bits.
     let pairs = || [q, k, v].iter().fold(0, |sum, t| elements(t.dims()).saturating_add(sum)) / 2;
     q.device().is_rocm()
@@ -204,7 +209,11 @@ fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Option<(&Te
         && [q, k, v].iter().all(|t| rows(t))
         && pairs() <= i32::MAX as usize
         && [cos, sin].iter().all(|t| t.is_contiguous() && t.dtype() == dtype)
-        && cache.is_none_or(|(keys, values)| goes_on(keys, k) && goes_on(values, v))
+        && cache.given().is_none_or(|(keys, values)| goes_on(keys, k) && goes_on(values, v))
+        && match cache {
+            Caches::Slots(keys, values) => is_slot(keys, k) && is_slot(values, v),
+            _ => true,
+        }
 }
 
 /// Rotates new queries and keys, and appends the keys and the values to their caches, in one launch. `q` is (batch,
@@ -221,7 +230,7 @@ pub fn rope_grow(
     cache: Caches<'_>,
 ) -> Result<Option<[Tensor; 3]>> {
     let dtype = qkv[0].dtype();
-    if !rotates(qkv, angles, cache.kept(), dtype) {
+    if !rotates(qkv, angles, cache, dtype) {
         return Ok(None);
     }
     let kind = if interleaved { kernels::RopeKind::RopeI } else { kernels::RopeKind::Rope };
@@ -268,7 +277,7 @@ pub fn norm_rope_grow(
         && whole
         && norms[0].eps == norms[1].eps
         && norms.iter().all(factors)
-        && rotates(qkv, angles, cache.kept(), dtype);
+        && rotates(qkv, angles, cache, dtype);
     if !fits {
         return Ok(None);
     }
@@ -307,6 +316,14 @@ fn rotate_into(
     let (keys, values) = match cache {
         Caches::Growing(Some((keys, values))) => (room(Some(keys), k)?, room(Some(values), v)?),
         Caches::Growing(None) => (room(None, k)?, room(None, v)?),
+        Caches::Slots(keys, values) => {
+            for slot in [keys, values] {
+                if let Storage::Rocm(storage) = &mut *slot.storage_mut() {
+                    storage.written();
+                }
+            }
+            (keys.clone(), values.clone())
+        }
         Caches::Apart => (empty(k)?, empty(v)?),
     };
     let rotated = device.empty(q.shape(), dtype)?;

@@ -3,7 +3,10 @@
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::rocm_backend::{self, Caches, RocmStorage, RocmStorageSlice, WrapErr};
 use candle_core::{D, DType, Device, Layout, Module, Result, Tensor};
-use candle_nn::{Activation, BatchNorm, ModuleT, fused, kv_cache::ConcatKvCache};
+use candle_nn::{
+    Activation, BatchNorm, ModuleT, fused,
+    kv_cache::{ConcatKvCache, KvCache, RotatingKvCache},
+};
 use candle_rocm_tests::device;
 
 fn random(shape: &[usize], dtype: DType, device: &Device) -> Result<Tensor> {
@@ -740,6 +743,42 @@ fn normed_caches_grow() -> Result<()> {
             equal(&keys, &its_keys)?;
             equal(&values, &its_values)?;
             (cache, expected) = (Some((keys, values)), Some((its_keys, its_values)));
+        }
+    }
+    Ok(())
+}
+
+/// `append_rotated` of caches that have memory, beside `append`: rows that fit, rows that a rotating cache splits, and
+/// more rows than it has.
+#[test]
+fn rotated_rows_go_to_caches() -> Result<()> {
+    let (device, batch, d) = (device(), 2, 64);
+    for (dtype, has_norms) in [(DType::F32, true), (DType::BF16, true), (DType::F16, false), (DType::F64, true)] {
+        let weights = [random(&[d], dtype, &device)?, random(&[d], dtype, &device)?];
+        let norms = has_norms.then(|| weights.each_ref().map(|weight| fused::HeadNorm { weight, eps: 1e-6 }));
+        let mut whole = [KvCache::new(2, 16), KvCache::new(2, 16)];
+        let mut rotating = [RotatingKvCache::new(2, 6), RotatingKvCache::new(2, 6)];
+        for tokens in [4, 1, 1, 1, 3, 2, 7, 1, 5, 1, 1] {
+            let rows = |heads: usize| random(&[batch, tokens, heads, d], dtype, &device)?.transpose(1, 2);
+            let (q, k, v) = (rows(4)?, rows(2)?, rows(2)?);
+            let qkv = [&q, &k, &v];
+            let angles = [random(&[tokens, d / 2], dtype, &device)?, random(&[tokens, d / 2], dtype, &device)?];
+            let angles = angles.each_ref();
+            let [wanted, new_k, new_v] = match norms {
+                Some(norms) => fused::norm_rope_qkv(qkv, norms, angles)?,
+                None => fused::rope_qkv(qkv, angles, false)?,
+            };
+            macro_rules! compare {
+                ($caches:ident) => {
+                    let [got, keys, values] = $caches[0].append_rotated(qkv, norms, angles)?;
+                    let (its_keys, its_values) = $caches[1].append(&new_k, &new_v)?;
+                    equal(&got, &wanted)?;
+                    equal(&keys, &its_keys)?;
+                    equal(&values, &its_values)?;
+                };
+            }
+            compare!(whole);
+            compare!(rotating);
         }
     }
     Ok(())

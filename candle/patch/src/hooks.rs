@@ -241,11 +241,15 @@ const NN: &[Hook] = &[
     text("src/moe.rs", 2, "#[cfg(not(feature = \"cuda\"))]", NEITHER),
     text("src/moe.rs", 1, "use candle::{Result, Tensor};\n", MOE_NAMES),
     // Ops that models do together. `ConcatKvCache::append` stays as it is, because programs may need the contiguous
-    // tensors that it returns; `append_normed` grows in place.
+    // tensors that it returns; `append_normed` grows in place. The other two caches have memory, which
+    // `append_rotated` writes to without a copy.
     text("src/lib.rs", 1, "pub mod func;\n", "pub mod func;\npub mod fused;\n"),
     text("src/layer_norm.rs", 1, "\nimpl RmsNorm {\n", NORM_SUM),
     text("src/batch_norm.rs", 1, "fn forward_eval(&self, x: &Tensor) -> Result<Tensor> {\n", BATCH_NORM),
     text("src/kv_cache.rs", 1, "impl ConcatKvCache {\n", APPEND_NORMED).or(&[0]),
+    text("src/kv_cache.rs", 1, "impl Cache {\n", SLOT),
+    text("src/kv_cache.rs", 1, "impl RotatingCache {\n", ROTATING_SLOT),
+    text("src/kv_cache.rs", 2, "pub fn k(&self) -> Result<Option<Tensor>> {\n", APPEND_ROTATED),
     twins("tests/ops.rs", SOME, Tests, Cuda),
     twins("tests/sdpa.rs", 1, Items, Metal),
     twins("benches/benchmarks/mod.rs", 2, Arms, Cuda),
@@ -425,6 +429,61 @@ impl ConcatKvCache {
         Ok((q, k, v))
     }
 
+";
+
+const SLOT: &str = "\
+impl Cache {
+    /// The memory of the next `count` rows. None if the cache has none, and where dim 2 does not count the rows.
+    fn slot(&self, count: usize) -> Result<Option<Tensor>> {
+        let fits = self.dim == 2 && self.current_seq_len + count <= self.max_seq_len;
+        let data = self.all_data.as_ref().filter(|_| fits);
+        data.map(|data| data.narrow(self.dim, self.current_seq_len, count)).transpose()
+    }
+
+    /// All rows, after the slot of `count` rows was written.
+    fn filled(&mut self, count: usize) -> Result<Tensor> {
+        self.current_seq_len += count;
+        Ok(self.current_data()?.expect(\"a cache with a slot\"))
+    }
+
+";
+
+const ROTATING_SLOT: &str = "\
+impl RotatingCache {
+    /// The memory of the next `count` rows. None if the cache has none in one piece, and where dim 2 does not count the
+    /// rows.
+    fn slot(&self, count: usize) -> Result<Option<Tensor>> {
+        let fits = self.dim == 2 && count < self.max_seq_len && self.offset + count <= self.max_seq_len;
+        let data = self.all_data.as_ref().filter(|_| fits);
+        data.map(|data| data.narrow(self.dim, self.offset, count)).transpose()
+    }
+
+    /// All rows, after the slot of `count` rows was written.
+    fn filled(&mut self, count: usize) -> Result<Tensor> {
+        self.offset = (self.offset + count) % self.max_seq_len;
+        self.current_seq_len += count;
+        Ok(self.current_data()?.expect(\"a cache with a slot\"))
+    }
+
+";
+
+const APPEND_ROTATED: &str = "\
+/// Rotates new queries and keys, normalised first with `norms`, and appends the keys and the values. Tensors are
+    /// (batch, heads, tokens, d). Returns the queries, and the keys and values that `append` returns.
+    pub fn append_rotated(
+        &mut self,
+        qkv: [&Tensor; 3],
+        norms: Option<[crate::fused::HeadNorm<'_>; 2]>,
+        angles: [&Tensor; 2],
+    ) -> Result<[Tensor; 3]> {
+        let count = qkv[1].dim(self.k.dim)?;
+        let slots = self.k.slot(count)?.zip(self.v.slot(count)?);
+        let (written, [q, k, v]) = crate::fused::rope_into(qkv, norms, angles, slots)?;
+        let (k, v) = if written { (self.k.filled(count)?, self.v.filled(count)?) } else { self.append(&k, &v)? };
+        Ok([q, k, v])
+    }
+
+    pub fn k(&self) -> Result<Option<Tensor>> {
 ";
 
 const GROW_CACHE_K: &str = "candle_nn::fused::grow_contiguous(&[cache_k, &k], 2)?";
