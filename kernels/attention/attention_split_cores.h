@@ -421,8 +421,8 @@ struct split_cores {
   }
 
   /* Takes a tile, and returns the next one, from `next_key` on, if there is one. If is_ahead, the tile's first chunk is
-   * in `k`, and the next tile's first chunk is loaded into `k`. It is then on the way while this tile's values are used.
-   * No other condition guards a load, so the compiler knows how many loads are on the way. The next tile is not found
+   * in `k`, and the next tile's first chunk is loaded into `k`. It is on the way while this tile's values are used. No
+   * other condition guards a load, so the compiler knows how many loads are on the way. The next tile is not found
    * earlier: kernels for gfx11-generic would lack registers. */
   template <bool Plain, bool HasNext>
   CRK_FN key_tile take_tile(keys &k, const key_tile &tile, uint32_t next_key, bool checked) {
