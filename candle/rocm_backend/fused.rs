@@ -1,8 +1,8 @@
 //! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is
 //! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
 //! ops, but for gates (two units in the last place), norms of rows that are not contiguous, [`route`], [`attention`],
-//! [`masked_attention`], [`capped_attention`], [`attention_of_heads`], [`rms_norm_once`], [`add_rms_norm_once`],
-//! [`batch_norm_once`] and products of dense layers.
+//! [`masked_attention`], [`causal_attention`], [`capped_attention`], [`attention_of_heads`], [`rms_norm_once`],
+//! [`add_rms_norm_once`], [`batch_norm_once`] and products of dense layers.
 use crate::Activation;
 use candle::quantized::{QMatMul, QTensor};
 use candle::{D, DType, Device, Module, Result, Tensor};
@@ -612,13 +612,11 @@ pub fn attention_for_products(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, 
     plain_attention([q, k, v], causal, scale, true)
 }
 
-/// [`attention`] with the causal mask that a model has made, to add to the scores. A ROCm device needs no mask, and
-/// ignores it.
-pub fn causal_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
-    if q.device().is_rocm() {
-        return attention(q, k, v, q.dim(D::Minus2)? > 1, scale);
-    }
-    masked_attention(q, k, v, mask, scale)
+/// Whether a model must make the mask of a prompt of `tokens` tokens, which hides later tokens and those more than
+/// `window` before. A ROCm device only needs a mask where the window hides a token: [`causal_attention`] and
+/// [`capped_attention`] do without one.
+pub fn needs_mask(tokens: usize, window: impl Into<Option<usize>>, device: &Device) -> bool {
+    tokens > 1 && (!device.is_rocm() || window.into().is_some_and(|window| tokens > window))
 }
 
 fn plain_attention([q, k, v]: [&Tensor; 3], causal: bool, scale: f64, for_products: bool) -> Result<Tensor> {
@@ -630,8 +628,7 @@ fn plain_attention([q, k, v]: [&Tensor; 3], causal: bool, scale: f64, for_produc
     if q.device().is_metal() && ![q, k, v].iter().any(|t| t.track_op()) {
         return crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0);
     }
-    let seen = if causal { Some(seen_keys(q.dim(D::Minus2)?, k.dim(D::Minus2)?, q.device())?) } else { None };
-    masked_attention(q, k, v, seen.as_ref(), scale)
+    scored_attention(q, [k, v], None, causal, scale, None)
 }
 
 /// The keys that the queries see, as 1 in a mask (queries, keys) of u8. The last query sees all keys.
@@ -717,21 +714,42 @@ fn repeated(x: &Tensor, count: usize) -> Result<Tensor> {
 /// The mask broadcasts to the scores; one of u8 hides keys where it is 0. A device without [`attention`] computes the
 /// ops one after the other.
 pub fn masked_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
-    capped_attention(q, [k, v], mask, scale, None)
+    scored_attention(q, [k, v], mask, false, scale, None)
 }
 
-/// [`masked_attention`] whose scores are `cap * tanh(scale * q * k^T / cap)` before the mask.
+/// [`masked_attention`] of tokens that see themselves and those before them. Without a mask, the last query sees all
+/// keys.
+pub fn causal_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
+    scored_attention(q, [k, v], mask, true, scale, None)
+}
+
+/// [`causal_attention`] whose scores are `cap * tanh(scale * q * k^T / cap)` before the mask.
 pub fn capped_attention(
     q: &Tensor,
-    [k, v]: [&Tensor; 2],
+    kv: [&Tensor; 2],
     mask: Option<&Tensor>,
     scale: f64,
     cap: Option<f64>,
 ) -> Result<Tensor> {
+    scored_attention(q, kv, mask, true, scale, cap)
+}
+
+/// `causal` is for calls without a mask.
+fn scored_attention(
+    q: &Tensor,
+    [k, v]: [&Tensor; 2],
+    mask: Option<&Tensor>,
+    causal: bool,
+    scale: f64,
+    cap: Option<f64>,
+) -> Result<Tensor> {
+    let causal = causal && mask.is_none() && q.dim(D::Minus2)? > 1;
     #[cfg(feature = "_rocm")]
     if attends(q, k, v, mask) {
-        return attention_by_tokens([q, k, v], mask, false, scale, cap, false)?.transpose(1, 2);
+        return attention_by_tokens([q, k, v], mask, causal, scale, cap, false)?.transpose(1, 2);
     }
+    let seen = if causal { Some(seen_keys(q.dim(D::Minus2)?, k.dim(D::Minus2)?, q.device())?) } else { None };
+    let mask = mask.or(seen.as_ref());
     let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
     let all = |x: &Tensor| if count == 1 { x.contiguous() } else { repeated(x, count)?.contiguous() };
     let scores = (q.contiguous()?.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;

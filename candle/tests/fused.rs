@@ -449,7 +449,7 @@ fn rotated_caches_grow() -> Result<()> {
 }
 
 /// Attention with a mask and with fewer heads of keys, beside the ops on repeated heads: batches, masks of the dtype,
-/// of f32 and of u8, capped scores, tensors without a kernel.
+/// of f32 and of u8, capped scores, tensors without a kernel. Without a mask, causal functions hide later keys.
 #[test]
 fn attention_with_masks() -> Result<()> {
     let device = device();
@@ -460,6 +460,7 @@ fn attention_with_masks() -> Result<()> {
         let (q, k, v) = (of(4, 3)?, of(heads, 5)?, of(heads, 5)?);
         let hidden =
             Tensor::new(&[[0f32, -1e4, 0., 0., -1e4], [0., 0., -1e4, 0., 0.], [-1e4, 0., 0., 0., 0.]], &device)?;
+        let later = Tensor::new(&[[0f64, 0., 0., -1e4, -1e4], [0., 0., 0., 0., -1e4], [0.; 5]], &device)?;
         let masks = [None, Some(hidden.to_dtype(dtype)?), Some(hidden.broadcast_as((2, 1, 3, 5))?.to_dtype(dtype)?)];
         for (mask, cap) in masks.iter().flat_map(|mask| [(mask, None), (mask, Some(0.5))]) {
             let all = |x: &Tensor| {
@@ -472,18 +473,26 @@ fn attention_with_masks() -> Result<()> {
                 Some(cap) => ((scores / cap)?.tanh()? * cap)?,
                 None => scores,
             };
-            let scores = match mask {
-                Some(mask) => scores.broadcast_add(&mask.to_dtype(DType::F64)?)?,
-                None => scores,
+            let expected = |mask: Option<&Tensor>| -> Result<Tensor> {
+                let scores = match mask {
+                    Some(mask) => scores.broadcast_add(&mask.to_dtype(DType::F64)?)?,
+                    None => scores.clone(),
+                };
+                let e = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
+                let p = e.broadcast_div(&e.sum_keepdim(D::Minus1)?)?;
+                p.matmul(&all(&v)?)?.to_dtype(dtype)
             };
-            let e = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
-            let p = e.broadcast_div(&e.sum_keepdim(D::Minus1)?)?;
-            let expected = p.matmul(&all(&v)?)?.to_dtype(dtype)?;
+            let mask = mask.as_ref();
+            let causal = expected(mask.or(Some(&later)))?;
             let (k, v) = (fused::repeat_heads(k.clone(), 4 / heads)?, fused::repeat_heads(v.clone(), 4 / heads)?);
-            near(&fused::capped_attention(&q, [&k, &v], mask.as_ref(), 0.125, cap)?, &expected)?;
+            near(&fused::capped_attention(&q, [&k, &v], mask, 0.125, cap)?, &causal)?;
             if cap.is_none() {
-                near(&fused::masked_attention(&q, &k, &v, mask.as_ref(), 0.125)?, &expected)?;
+                near(&fused::causal_attention(&q, &k, &v, mask, 0.125)?, &causal)?;
+                near(&fused::masked_attention(&q, &k, &v, mask, 0.125)?, &expected(mask)?)?;
             }
+            let last = q.narrow(2, 2, 1)?;
+            let whole = fused::masked_attention(&last, &k, &v, None, 0.125)?;
+            near(&fused::causal_attention(&last, &k, &v, None, 0.125)?, &whole)?;
         }
         if dtype != DType::F64 {
             let seen = hidden.ge(0f32)?;
@@ -623,6 +632,10 @@ fn keys_that_are_hidden() -> Result<()> {
                 assert_eq!(*hidden, is_hidden as u8, "{i}, {j} of {tokens}, {offset}, {window:?}");
             }
         }
+    }
+    for (tokens, window, needed) in [(1, Some(0), false), (2, None, false), (6, Some(6), false), (7, Some(6), true)] {
+        assert_eq!(fused::needs_mask(tokens, window, &device), needed, "{tokens}, {window:?}");
+        assert_eq!(fused::needs_mask(tokens, window, &Device::Cpu), tokens > 1, "{tokens}, {window:?}");
     }
     assert!(fused::hidden_keys(8, 8, None, &device)?.is_none());
     assert!(fused::hidden_keys(300, 0, None, &Device::Cpu)?.is_none());
