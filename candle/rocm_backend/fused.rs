@@ -723,7 +723,7 @@ pub fn causal_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor
     scored_attention(q, [k, v], mask, true, scale, None)
 }
 
-/// [`causal_attention`] whose scores are `cap * tanh(scale * q * k^T / cap)` before the mask.
+/// [`causal_attention`] with capped scores: before the mask, they are `cap * tanh(scale * q * k^T / cap)`.
 pub fn capped_attention(
     q: &Tensor,
     kv: [&Tensor; 2],

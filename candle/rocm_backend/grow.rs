@@ -166,7 +166,7 @@ pub enum Caches<'a> {
 }
 
 impl<'a> Caches<'a> {
-    /// The tensors whose memory the new rows go to.
+    /// The caches that were given: the new rows go to their memory.
     fn given(self) -> Option<(&'a Tensor, &'a Tensor)> {
         match self {
             Caches::Growing(cache) => cache,

@@ -21,7 +21,7 @@ typedef struct crk_library {
   const char *named; /* the file that the user has named; then no other file is tried. NULL or "" for none */
   const char *const *symbols; /* the needed functions, as crk_priv_library_functions takes them */
   void *functions; /* their pointers go here */
-  void *runtime; /* the open HIP runtime, whose folder is searched early; NULL for none */
+  void *runtime; /* the open HIP runtime, or NULL. Its folder is searched early */
   /* A run-time compiler. The runtime itself may have its functions, as until HIP 6. Any other library with a `runtime`
    * takes its streams, so it must not be linked to another HIP runtime: that one would follow a wild pointer. */
   bool is_compiler;
