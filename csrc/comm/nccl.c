@@ -329,12 +329,12 @@ static int type_of(const library_t *self, const crk_comm_call_t *call, size_t *c
   return type;
 }
 
-/* Gives one call to the library. `name` becomes the library's function. */
-static int give(const library_t *self, const crk_comm_call_t *call, const char **name) {
+/* Gives one call to the library, for its communicator `comm`. `name` becomes the library's function. */
+static int give(const library_t *self, const crk_comm_call_t *call, void *comm, const char **name) {
   size_t count = call->count;
   const int type = type_of(self, call, &count);
   const int peer = (int)call->peer, op = (int)call->op;
-  void *comm = call->comm->handle, *stream = call->device->stream;
+  void *stream = call->device->stream;
   switch (call->kind) {
     case CRK_COMM_ALL_REDUCE:
       *name = "ncclAllReduce";
@@ -391,11 +391,23 @@ static crk_status_t go(const crk_comm_call_t *calls, size_t count, crk_comm_step
   return status;
 }
 
+/* The library's communicator, or NULL if nccl_interrupt has ended it. */
+static void *handle_of(crk_comm_t comm) {
+  crk_priv_mutex_lock(&comm->lock);
+  void *handle = comm->handle;
+  crk_priv_mutex_unlock(&comm->lock);
+  return handle;
+}
+
 static crk_status_t give_each(const library_t *self, const crk_comm_call_t *calls, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const char *name = NULL;
     CRK_TRY(calls[i].comm->device->driver->bind(calls[i].comm->device->driver_device));
-    const int result = give(self, &calls[i], &name);
+    void *handle = handle_of(calls[i].comm);
+    if (handle == NULL) {
+      return crk_priv_comm_failure(calls[i].comm, crk_priv_comm_function(calls[i].kind));
+    }
+    const int result = give(self, &calls[i], handle, &name);
     if (!is_begun(result)) {
       return failed(self, crk_priv_comm_function(calls[i].kind), name, result);
     }
