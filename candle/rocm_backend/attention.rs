@@ -55,6 +55,24 @@ impl<'a> AttentionOperands<'a> {
     }
 }
 
+/// How scores are made of the products of queries and keys, and the keys that a query sees.
+pub struct Scoring<'a> {
+    /// It broadcasts to (batch, heads, queries, keys). A mask of u8 hides keys where it is 0, others are added to the
+    /// scores.
+    pub mask: Option<&'a Tensor>,
+    /// The last query sees all keys, and each one before it a key less.
+    pub causal: bool,
+    /// The keys that a query sees before its own place; all if `None`.
+    pub left: Option<usize>,
+    /// The factor of the products.
+    pub scale: f32,
+    /// A score s becomes `softcap * tanh(s / softcap)`.
+    pub softcap: Option<f32>,
+}
+
+/// The result of attention and its shape.
+type Attended = Result<(RocmStorage, Shape)>;
+
 /// How the result lies in memory, and whether it is also the input of quantized products.
 enum Order {
     /// (batch, heads, queries, dv)
@@ -141,52 +159,31 @@ impl RocmStorage {
     }
 
     /// `softmax(scale * q * k^T) * v` of (batch, heads, queries, d), (batch, kv heads, keys, d) and (batch, kv heads,
-    /// keys, dv). A score s becomes `softcapping * tanh(s / softcapping)`, unless `softcapping` is 1. The mask
-    /// broadcasts to (batch, heads, queries, keys); a mask of u8 hides keys where it is 0, others are added to the
-    /// scores. With `causal`, the last query sees all keys. If d or dv is no multiple of 8, the tensors are copied.
-    #[allow(clippy::too_many_arguments)]
-    pub fn sdpa(
-        &self,
-        layout: &Layout,
-        (k, k_l): (&Self, &Layout),
-        (v, v_l): (&Self, &Layout),
-        mask: Option<&Tensor>,
-        causal: bool,
-        scale: f32,
-        softcapping: f32,
-    ) -> Result<(Self, Shape)> {
-        let softcap = Some(softcapping).filter(|cap| *cap != 1.0);
-        self.attend(layout, (k, k_l), (v, v_l), mask, causal, scale, softcap, Order::Heads)
+    /// keys, dv). If d or dv is no multiple of 8, the tensors are copied.
+    pub fn sdpa(&self, layout: &Layout, k: (&Self, &Layout), v: (&Self, &Layout), scoring: &Scoring) -> Attended {
+        self.attend(layout, k, v, scoring, Order::Heads)
     }
 
     /// The same for a result of (batch, queries, heads, dv). `for_products`: as in [`RocmStorage::add_rms_norm`].
-    #[allow(clippy::too_many_arguments)]
     pub fn sdpa_by_tokens(
         &self,
         layout: &Layout,
         k: (&Self, &Layout),
         v: (&Self, &Layout),
-        mask: Option<&Tensor>,
-        causal: bool,
-        scale: f32,
-        softcap: Option<f32>,
+        scoring: &Scoring,
         for_products: bool,
-    ) -> Result<(Self, Shape)> {
-        self.attend(layout, k, v, mask, causal, scale, softcap, Order::Tokens { for_products })
+    ) -> Attended {
+        self.attend(layout, k, v, scoring, Order::Tokens { for_products })
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn attend(
         &self,
         layout: &Layout,
         (k, k_l): (&Self, &Layout),
         (v, v_l): (&Self, &Layout),
-        mask: Option<&Tensor>,
-        causal: bool,
-        scale: f32,
-        softcap: Option<f32>,
+        scoring: &Scoring,
         order: Order,
-    ) -> Result<(Self, Shape)> {
+    ) -> Attended {
         let op = "sdpa";
         let by_tokens = matches!(order, Order::Tokens { .. });
         let ((b, heads, queries, _), (_, _, keys, _)) = (layout.shape().dims4()?, k_l.shape().dims4()?);
@@ -199,7 +196,7 @@ impl RocmStorage {
         }
         let operands = AttentionOperands::new(op, q.operand(), k.operand(), v.operand(), &dst_l)?;
 
-        let mask = mask.map(|mask| mask.broadcast_as((b, heads, queries, keys))).transpose()?;
+        let mask = scoring.mask.map(|mask| mask.broadcast_as((b, heads, queries, keys))).transpose()?;
         let side = mask.as_ref().map(|mask| side_tensor(mask, op, "mask")).transpose()?;
         let mask = match (&mask, &side) {
             (Some(mask), Some(side)) => Some((dtype_of(mask.dtype(), op)?, side.strided()?)),
@@ -208,7 +205,8 @@ impl RocmStorage {
         let wanted = matches!(order, Order::Tokens { for_products: true }) && padded == dv;
         let columns = columns_beside(self.device(), wanted, self.dtype(), (b * queries, heads * dv))?;
         let blocks = columns.as_ref().map(|columns| (&*columns.blocks).into());
-        let call = Attention { softcap, causal, mask, columns: blocks, ..operands.own_call(scale) };
+        let Scoring { causal, left, scale, softcap, .. } = *scoring;
+        let call = Attention { softcap, causal, left, mask, columns: blocks, ..operands.own_call(scale) };
         self.device().handle().attention(&call).w()?;
 
         let shape = Shape::from(dims(dv));

@@ -1,11 +1,10 @@
 //! Ops that models do together, each in one launch on a ROCm device. On every other device, and where a tensor is
 //! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
-//! ops, but for gates (two units in the last place), norms of rows that are not contiguous, [`route`], [`attention`],
-//! [`masked_attention`], [`causal_attention`], [`capped_attention`], [`attention_of_heads`], [`rms_norm_once`],
-//! [`add_rms_norm_once`], [`batch_norm_once`] and products of dense layers.
+//! ops, but for gates (two units in the last place), norms of rows that are not contiguous, [`route`], attention,
+//! [`rms_norm_once`], [`add_rms_norm_once`], [`batch_norm_once`] and products of dense layers.
 use crate::Activation;
 use candle::quantized::{QMatMul, QTensor};
-use candle::{D, DType, Device, Module, Result, Tensor};
+use candle::{D, DType, Module, Result, Tensor};
 
 #[cfg(feature = "_rocm")]
 use candle::{
@@ -14,6 +13,9 @@ use candle::{
     quantized::rocm::QRocmStorage,
     rocm_backend::{Caches, RocmStorage, kernels, kernels::GateOp},
 };
+
+mod attention;
+pub use attention::*;
 
 /// The weights of a layer that multiplies by them, and what it adds to the products.
 pub enum Weights<'a> {
@@ -589,205 +591,6 @@ impl Input {
     pub fn narrow(&self, dim: usize, start: usize, len: usize) -> Result<Self> {
         let branch = self.branch.as_ref().map(|branch| branch.narrow(dim, start, len)).transpose()?;
         Ok(Self { trunk: self.trunk.narrow(dim, start, len)?, branch })
-    }
-}
-
-/// Whether [`attention`] has a kernel for the queries. Keys and values may still need the ops.
-pub fn has_attention(q: &Tensor) -> bool {
-    q.device().is_rocm()
-        && matches!(q.dtype(), DType::F16 | DType::BF16 | DType::F32)
-        && q.dims().last().is_some_and(|d| *d <= WIDEST_HEAD)
-        && !q.track_op()
-}
-
-/// `softmax(scale * q * k^T) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys. With `causal`, the
-/// last query sees all keys. The result of a ROCm device has the heads of a token side by side in memory. Without a
-/// kernel, the ops make their own mask: a model that calls this function needs none.
-pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
-    plain_attention([q, k, v], causal, scale, false)
-}
-
-/// The same where the result's tokens, (batch, tokens, heads * d), are the input of products with quantized weights.
-pub fn attention_for_products(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<Tensor> {
-    plain_attention([q, k, v], causal, scale, true)
-}
-
-/// Whether a model must make the mask of a prompt of `tokens` tokens, which hides later tokens and those more than
-/// `window` before. A ROCm device only needs a mask where the window hides a token: [`causal_attention`] and
-/// [`capped_attention`] do without one.
-pub fn needs_mask(tokens: usize, window: impl Into<Option<usize>>, device: &Device) -> bool {
-    tokens > 1 && (!device.is_rocm() || window.into().is_some_and(|window| tokens > window))
-}
-
-fn plain_attention([q, k, v]: [&Tensor; 3], causal: bool, scale: f64, for_products: bool) -> Result<Tensor> {
-    #[cfg(feature = "_rocm")]
-    if attends(q, k, v, None) {
-        return attention_by_tokens([q, k, v], None, causal, scale, None, for_products)?.transpose(1, 2);
-    }
-    let _ = for_products;
-    if q.device().is_metal() && ![q, k, v].iter().any(|t| t.track_op()) {
-        return crate::ops::sdpa(q, k, v, None, causal, scale as f32, 1.0);
-    }
-    scored_attention(q, [k, v], None, causal, scale, None)
-}
-
-/// The keys that the queries see, as 1 in a mask (queries, keys) of u8. The last query sees all keys.
-fn seen_keys(queries: usize, keys: usize, device: &Device) -> Result<Tensor> {
-    let numbers = |from: usize, count: usize| Tensor::arange(from as u32, (from + count) as u32, device);
-    numbers(queries, keys)?.unsqueeze(0)?.broadcast_le(&numbers(keys, queries)?.unsqueeze(1)?)
-}
-
-/// Attention on a ROCm device, as (batch, tokens, heads, dv).
-#[cfg(feature = "_rocm")]
-fn attention_by_tokens(
-    [q, k, v]: [&Tensor; 3],
-    mask: Option<&Tensor>,
-    causal: bool,
-    scale: f64,
-    cap: Option<f64>,
-    for_products: bool,
-) -> Result<Tensor> {
-    let ((q, q_l), (k, k_l), (v, v_l)) = (q.storage_and_layout(), k.storage_and_layout(), v.storage_and_layout());
-    let of = |storage, argument| RocmStorage::of(storage, "attention", argument);
-    let (k, v) = ((of(&k, "k")?, k_l), (of(&v, "v")?, v_l));
-    let (scale, cap) = (scale as f32, cap.map(|cap| cap as f32));
-    let (dst, shape) = of(&q, "q")?.sdpa_by_tokens(q_l, k, v, mask, causal, scale, cap, for_products)?;
-    Ok(Tensor::from_storage(Storage::Rocm(dst), shape, BackpropOp::none(), false))
-}
-
-/// The widest head that the kernels take.
-const WIDEST_HEAD: usize = 512;
-
-/// Whether attention on a ROCm device takes the tensors.
-#[cfg(feature = "_rocm")]
-fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
-    let is_narrow = v.dims().last().is_some_and(|d| *d <= WIDEST_HEAD);
-    let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
-    let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
-    let takes_mask =
-        |mask: &Tensor| near(mask) && (mask.dtype() == q.dtype() || matches!(mask.dtype(), DType::F32 | DType::U8));
-    has_attention(q) && fits(k) && fits(v) && is_narrow && mask.is_none_or(takes_mask)
-}
-
-/// `softmax(scale * q * k^T + mask) * v` of (batch, tokens, heads * d): the heads of a token lie side by side, in the
-/// result too. The mask broadcasts to (batch, heads, queries, keys). None where the model must do it with other ops: on
-/// other devices, for tensors that are tracked for gradients, and for f32 heads wider than 256, for which the ops are
-/// faster on an H200.
-pub fn attention_of_heads(
-    q: &Tensor,
-    k: &Tensor,
-    v: &Tensor,
-    heads: usize,
-    mask: Option<&Tensor>,
-    scale: f64,
-) -> Result<Option<Tensor>> {
-    #[cfg(feature = "_rocm")]
-    {
-        let split = |x: &Tensor| {
-            let (batch, tokens, width) = x.dims3()?;
-            x.reshape((batch, tokens, heads, width / heads))?.transpose(1, 2)
-        };
-        if q.device().is_rocm() && q.rank() == 3 && k.rank() == 3 && v.rank() == 3 {
-            let (q, k, v) = (split(q)?, split(k)?, split(v)?);
-            let is_narrow = q.dtype() != DType::F32 || (q.dim(D::Minus1)? <= 256 && v.dim(D::Minus1)? <= 256);
-            if is_narrow && attends(&q, &k, &v, mask) {
-                return Ok(Some(attention_by_tokens([&q, &k, &v], mask, false, scale, None, false)?.flatten_from(2)?));
-            }
-        }
-    }
-    let _ = (q, k, v, heads, mask, scale);
-    Ok(None)
-}
-
-/// Heads of keys or values (batch, heads, tokens, d) as [`masked_attention`] takes them: as they are if it does, else
-/// each `count` times.
-pub fn repeat_heads(x: Tensor, count: usize) -> Result<Tensor> {
-    if count == 1 || has_attention(&x) { Ok(x) } else { repeated(&x, count) }
-}
-
-fn repeated(x: &Tensor, count: usize) -> Result<Tensor> {
-    let (batch, heads, tokens, d) = x.dims4()?;
-    Tensor::cat(&vec![x; count], 2)?.reshape((batch, heads * count, tokens, d))
-}
-
-/// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
-/// The mask broadcasts to the scores; one of u8 hides keys where it is 0. A device without [`attention`] computes the
-/// ops one after the other.
-pub fn masked_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
-    scored_attention(q, [k, v], mask, false, scale, None)
-}
-
-/// [`masked_attention`] of tokens that see themselves and those before them. Without a mask, the last query sees all
-/// keys.
-pub fn causal_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
-    scored_attention(q, [k, v], mask, true, scale, None)
-}
-
-/// [`causal_attention`] with capped scores: before the mask, they are `cap * tanh(scale * q * k^T / cap)`.
-pub fn capped_attention(
-    q: &Tensor,
-    kv: [&Tensor; 2],
-    mask: Option<&Tensor>,
-    scale: f64,
-    cap: Option<f64>,
-) -> Result<Tensor> {
-    scored_attention(q, kv, mask, true, scale, cap)
-}
-
-/// `causal` is for calls without a mask.
-fn scored_attention(
-    q: &Tensor,
-    [k, v]: [&Tensor; 2],
-    mask: Option<&Tensor>,
-    causal: bool,
-    scale: f64,
-    cap: Option<f64>,
-) -> Result<Tensor> {
-    let causal = causal && mask.is_none() && q.dim(D::Minus2)? > 1;
-    #[cfg(feature = "_rocm")]
-    if attends(q, k, v, mask) {
-        return attention_by_tokens([q, k, v], mask, causal, scale, cap, false)?.transpose(1, 2);
-    }
-    let seen = if causal { Some(seen_keys(q.dim(D::Minus2)?, k.dim(D::Minus2)?, q.device())?) } else { None };
-    let mask = mask.or(seen.as_ref());
-    let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
-    let all = |x: &Tensor| if count == 1 { x.contiguous() } else { repeated(x, count)?.contiguous() };
-    let scores = (q.contiguous()?.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;
-    let scores = match cap {
-        None => scores,
-        Some(cap) => ((scores / cap)?.tanh()? * cap)?,
-    };
-    let scores = match mask {
-        None => scores,
-        Some(mask) if mask.dtype() == DType::U8 => {
-            let hidden = Tensor::new(f32::NEG_INFINITY, q.device())?.to_dtype(q.dtype())?;
-            mask.broadcast_as(scores.shape())?.where_cond(&scores, &hidden.broadcast_as(scores.shape())?)?
-        }
-        Some(mask) => scores.broadcast_add(mask)?,
-    };
-    crate::ops::softmax_last_dim(&scores)?.matmul(&all(v)?)
-}
-
-/// The fewest elements of a mask that a device makes faster than the host, with its six launches.
-const LARGE_MASK: usize = 1 << 16;
-
-/// The keys that the queries do not see, as 1 in a mask (tokens, offset + tokens) of u8: keys after the query, and keys
-/// more than `window` before it. The first query has `offset` keys before it. None where the host makes the mask: for
-/// other devices, and for small masks.
-pub fn hidden_keys(tokens: usize, offset: usize, window: Option<usize>, device: &Device) -> Result<Option<Tensor>> {
-    let keys = offset + tokens;
-    if !device.is_rocm() || tokens * keys < LARGE_MASK || keys > u32::MAX as usize / 2 {
-        return Ok(None);
-    }
-    let places = |from: usize| Tensor::arange(from as u32, keys as u32, device);
-    let (place, key) = (places(offset)?.unsqueeze(1)?, places(0)?.unsqueeze(0)?);
-    let later = key.broadcast_gt(&place)?;
-    match window.filter(|window| *window < keys) {
-        Some(window) => {
-            let last = (key + window as f64)?;
-            Ok(Some(later.maximum(&last.broadcast_lt(&place)?)?))
-        }
-        None => Ok(Some(later)),
     }
 }
 

@@ -22,7 +22,7 @@ pub mod rccl;
 mod slice;
 mod storage;
 
-pub use attention::{AttentionOperands, SideTensor, side_tensor};
+pub use attention::{AttentionOperands, Scoring, SideTensor, side_tensor};
 pub(crate) use columns::{Columns, Part};
 pub use device::{DeviceId, RocmDevice};
 pub use error::{RocmError, WrapErr};

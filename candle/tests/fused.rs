@@ -4,7 +4,8 @@ use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::rocm_backend::{self, Caches, RocmStorage, RocmStorageSlice, WrapErr};
 use candle_core::{D, DType, Device, Layout, Module, Result, Tensor};
 use candle_nn::{
-    Activation, BatchNorm, ModuleT, fused,
+    Activation, BatchNorm, ModuleT,
+    fused::{self, Scores},
     kv_cache::{ConcatKvCache, KvCache, RotatingKvCache},
 };
 use candle_rocm_tests::device;
@@ -461,6 +462,8 @@ fn attention_with_masks() -> Result<()> {
         let hidden =
             Tensor::new(&[[0f32, -1e4, 0., 0., -1e4], [0., 0., -1e4, 0., 0.], [-1e4, 0., 0., 0., 0.]], &device)?;
         let later = Tensor::new(&[[0f64, 0., 0., -1e4, -1e4], [0., 0., 0., 0., -1e4], [0.; 5]], &device)?;
+        let outside = [[-1e4f64, 0., 0., -1e4, -1e4], [-1e4, -1e4, 0., 0., -1e4], [-1e4, -1e4, -1e4, 0., 0.]];
+        let outside = Tensor::new(&outside, &device)?;
         let masks = [None, Some(hidden.to_dtype(dtype)?), Some(hidden.broadcast_as((2, 1, 3, 5))?.to_dtype(dtype)?)];
         for (mask, cap) in masks.iter().flat_map(|mask| [(mask, None), (mask, Some(0.5))]) {
             let all = |x: &Tensor| {
@@ -485,7 +488,15 @@ fn attention_with_masks() -> Result<()> {
             let mask = mask.as_ref();
             let causal = expected(mask.or(Some(&later)))?;
             let (k, v) = (fused::repeat_heads(k.clone(), 4 / heads)?, fused::repeat_heads(v.clone(), 4 / heads)?);
-            near(&fused::capped_attention(&q, [&k, &v], mask, 0.125, cap)?, &causal)?;
+            let scores = |window| Scores { scale: 0.125, cap, window };
+            near(&fused::causal_attention(&q, &k, &v, mask, scores(None))?, &causal)?;
+            near(&fused::causal_attention(&q, &k, &v, mask, scores(Some(4)))?, &causal)?;
+            let windowed = expected(mask.or(Some(&outside)))?;
+            near(&fused::causal_attention(&q, &k, &v, mask, scores(Some(1)))?, &windowed)?;
+            if mask.is_none() {
+                near(&fused::attention(&q, &k, &v, true, scores(Some(1)))?, &windowed)?;
+                near(&fused::attention_for_products(&q, &k, &v, true, scores(Some(1)))?, &windowed)?;
+            }
             if cap.is_none() {
                 near(&fused::causal_attention(&q, &k, &v, mask, 0.125)?, &causal)?;
                 near(&fused::masked_attention(&q, &k, &v, mask, 0.125)?, &expected(mask)?)?;
@@ -493,6 +504,8 @@ fn attention_with_masks() -> Result<()> {
             let last = q.narrow(2, 2, 1)?;
             let whole = fused::masked_attention(&last, &k, &v, None, 0.125)?;
             near(&fused::causal_attention(&last, &k, &v, None, 0.125)?, &whole)?;
+            let windowed = Scores { scale: 0.125, cap: None, window: Some(1) };
+            near(&fused::causal_attention(&last, &k, &v, None, windowed)?, &whole)?;
         }
         if dtype != DType::F64 {
             let seen = hidden.ge(0f32)?;
@@ -549,6 +562,9 @@ fn attention_of_heads() -> Result<()> {
         for mask in masks {
             let found = fused::attention_of_heads(&q, &k, &v, heads, mask.as_ref(), 0.25)?.expect("a ROCm device");
             assert!(found.is_contiguous());
+            let apart = |x: &Tensor| x.reshape((2, (), heads, d))?.transpose(1, 2)?.contiguous();
+            let of_apart = fused::try_attention(&apart(&q)?, &apart(&k)?, &apart(&v)?, mask.as_ref(), 0.25)?;
+            equal(&of_apart.expect("a ROCm device").transpose(1, 2)?.flatten_from(2)?, &found)?;
             let mut expected = Vec::new();
             for head in 0..heads {
                 let of_head = |x: &Tensor| x.narrow(2, head * d, d)?.contiguous()?.to_dtype(DType::F64);
@@ -574,6 +590,32 @@ fn attention_of_heads() -> Result<()> {
     assert!(none(&q, &q, tracked.as_tensor(), 2)?.is_none());
     let on_cpu = q.to_device(&Device::Cpu)?;
     assert!(none(&on_cpu, &on_cpu, &on_cpu, 2)?.is_none());
+    Ok(())
+}
+
+/// The products of queries, keys and values, and then attention.
+#[test]
+fn self_attention() -> Result<()> {
+    let device = device();
+    for (dtype, tokens) in [(DType::F32, 5), (DType::F16, 1), (DType::BF16, 9)] {
+        let x = random(&[2, tokens, 48], dtype, &device)?;
+        let layer = || -> Result<_> {
+            let (weight, bias) = (random(&[64, 48], dtype, &device)?, random(&[64], dtype, &device)?);
+            Ok(candle_nn::Linear::new((weight * 0.2)?, Some(bias)))
+        };
+        let layers = [layer()?, layer()?, layer()?];
+        let found = fused::self_attention([&layers[0], &layers[1], &layers[2]], &x, 4, None, 0.25)?;
+        let [q, k, v] = fused::products([&layers[0], &layers[1], &layers[2]], &x)?;
+        let expected = fused::attention_of_heads(&q, &k, &v, 4, None, 0.25)?.expect("a ROCm device");
+        equal(&found.expect("a ROCm device"), &expected)?;
+
+        let on_cpu = |x: &Tensor| x.to_device(&Device::Cpu);
+        let [q, k, v] = [0, 1, 2].map(|i| {
+            let bias = layers[i].bias().map(on_cpu).transpose();
+            Ok::<_, candle_core::Error>(candle_nn::Linear::new(on_cpu(layers[i].weight())?, bias?))
+        });
+        assert!(fused::self_attention([&q?, &k?, &v?], &on_cpu(&x)?, 4, None, 0.25)?.is_none());
+    }
     Ok(())
 }
 
@@ -620,26 +662,13 @@ fn causal_attention() -> Result<()> {
     Ok(())
 }
 
-/// Masks of long prompts, beside those that the host makes.
 #[test]
-fn keys_that_are_hidden() -> Result<()> {
+fn masks_that_are_needed() {
     let device = device();
-    for (tokens, offset, window) in [(300, 0, None), (260, 57, None), (260, 57, Some(20)), (300, 0, Some(1000))] {
-        let found = fused::hidden_keys(tokens, offset, window, &device)?.expect("a ROCm device").to_vec2::<u8>()?;
-        for (i, row) in found.iter().enumerate() {
-            for (j, hidden) in row.iter().enumerate() {
-                let is_hidden = j > i + offset || window.is_some_and(|window| j + window < i + offset);
-                assert_eq!(*hidden, is_hidden as u8, "{i}, {j} of {tokens}, {offset}, {window:?}");
-            }
-        }
-    }
     for (tokens, window, needed) in [(1, Some(0), false), (2, None, false), (6, Some(6), false), (7, Some(6), true)] {
         assert_eq!(fused::needs_mask(tokens, window, &device), needed, "{tokens}, {window:?}");
         assert_eq!(fused::needs_mask(tokens, window, &Device::Cpu), tokens > 1, "{tokens}, {window:?}");
     }
-    assert!(fused::hidden_keys(8, 8, None, &device)?.is_none());
-    assert!(fused::hidden_keys(300, 0, None, &Device::Cpu)?.is_none());
-    Ok(())
 }
 
 /// The tokens that top-k and top-p sampling keep, beside a sort of all probabilities on the host.

@@ -41,20 +41,24 @@ pub fn add(zoo: &mut Zoo) {
         let mut model = gemma::Model::new(s.calls_flash(), &config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
-    zoo.add("gemma2", |s| {
+    zoo.flash("gemma2", |s| {
+        // With flash attention, the model does not cap scores.
+        let cap = (s.flash == Flash::Never).then_some(50.0);
         let config = config(json!({
-            "hidden_activation": "gelu_pytorch_tanh", "final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0,
+            "hidden_activation": "gelu_pytorch_tanh", "final_logit_softcapping": 30.0, "attn_logit_softcapping": cap,
             "query_pre_attn_scalar": 16,
         }))?;
-        let mut model = gemma2::Model::new(false, &config, s.weights())?;
+        let mut model = gemma2::Model::new(s.calls_flash(), &config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
-    zoo.add("gemma3", |s| {
+    zoo.flash("gemma3", |s| {
+        // With flash attention, the model's prompts have no window.
+        let window = if s.flash == Flash::Never { 4 } else { 16 };
         let config = config(json!({
             "hidden_activation": "gelu_pytorch_tanh", "rope_local_base_freq": 1e4, "query_pre_attn_scalar": 16,
-            "sliding_window": 6, "sliding_window_pattern": 2, "num_key_value_heads": 1,
+            "sliding_window": window, "sliding_window_pattern": 2, "num_key_value_heads": 1,
         }))?;
-        let mut model = gemma3::Model::new(false, &config, s.weights())?;
+        let mut model = gemma3::Model::new(s.calls_flash(), &config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
     zoo.add("glm4_new", |s| {

@@ -52,7 +52,11 @@ pub static PACKAGES: &[Package] = &[
             ("rocm-backend", &["_rocm", "candle/rocm-backend"]),
             ("_rocm", &["candle/_rocm"]),
         ],
-        added: &[("moe.rs", "src/moe/rocm.rs"), ("fused.rs", "src/fused.rs")],
+        added: &[
+            ("moe.rs", "src/moe/rocm.rs"),
+            ("fused.rs", "src/fused.rs"),
+            ("fused_attention.rs", "src/fused/attention.rs"),
+        ],
     },
     Package {
         name: "candle-flash-attn",
@@ -73,6 +77,7 @@ pub static PACKAGES: &[Package] = &[
         hooks: TRANSFORMERS,
         changes: diffs![
             "attention",
+            "attention_encoders",
             "sampling",
             "rope",
             "rope_norms",
@@ -546,15 +551,14 @@ is larger than the input size {h},{w}\")
 
 const SDPA: &str = "\
 {
-        q.sdpa(
-            q_l,
-            (k, k_l),
-            (v, v_l),
-            self.mask.as_ref(),
-            self.do_causal,
-            self.scale,
-            self.softcapping,
-        )
+        let scoring = candle::rocm_backend::Scoring {
+            mask: self.mask.as_ref(),
+            causal: self.do_causal,
+            left: None,
+            scale: self.scale,
+            softcap: Some(self.softcapping).filter(|cap| *cap != 1.0),
+        };
+        q.sdpa(q_l, (k, k_l), (v, v_l), &scoring)
     }";
 
 const FLASH_MODULES: &str = "\
