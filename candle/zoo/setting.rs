@@ -80,6 +80,11 @@ impl Setting {
         if let Kind::Float(dtype) = self.kind { dtype } else { DType::F32 }
     }
 
+    /// A window that hides tokens of a prompt; none of them with flash attention, for which the models have no window.
+    pub fn window(&self) -> usize {
+        if self.flash == Flash::Never { 4 } else { 16 }
+    }
+
     /// Whether the model calls candle-flash-attn here.
     pub fn calls_flash(&self) -> bool {
         self.flash == Flash::Always || (self.flash == Flash::OnGpus && !self.device.is_cpu())
@@ -204,7 +209,7 @@ pub fn config<T: DeserializeOwned>(fields: serde_json::Value) -> Result<T> {
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
         "type_vocab_size": 2,
-        "sliding_window": 16,
+        "sliding_window": 4,
         "use_sliding_window": false,
         "max_window_layers": 2,
         "use_flash_attn": false,

@@ -178,7 +178,7 @@ that Candle's CUDA backend makes |
 its results in f16 count |
 
 The trials of an architecture \"with flash attention\" call candle-flash-attn on this backend, and compute without it on
-Candle's CPU device. llama, qwen3, qwen3_moe, quantized_llama, quantized_qwen3 and z_image call `candle_nn::ops::sdpa`.
+Candle's CPU device. [Fused ops](../candle/README.md#fused-ops) names the models whose attention is one launch.
 
 Five architectures are large in every configuration: convmixer, hiera, resnet with bottlenecks, the CLIP of Stable
 Diffusion, and vgg. They run only with `--include-ignored`.

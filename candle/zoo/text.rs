@@ -44,16 +44,16 @@ pub fn add(zoo: &mut Zoo) {
     zoo.flash("gemma2", |s| {
         // With flash attention, the model does not cap scores.
         let cap = (s.flash == Flash::Never).then_some(50.0);
+        let window = s.window();
         let config = config(json!({
             "hidden_activation": "gelu_pytorch_tanh", "final_logit_softcapping": 30.0, "attn_logit_softcapping": cap,
-            "query_pre_attn_scalar": 16,
+            "query_pre_attn_scalar": 16, "sliding_window": window,
         }))?;
         let mut model = gemma2::Model::new(s.calls_flash(), &config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
     zoo.flash("gemma3", |s| {
-        // With flash attention, the model's prompts have no window.
-        let window = if s.flash == Flash::Never { 4 } else { 16 };
+        let window = s.window();
         let config = config(json!({
             "hidden_activation": "gelu_pytorch_tanh", "rope_local_base_freq": 1e4, "query_pre_attn_scalar": 16,
             "sliding_window": window, "sliding_window_pattern": 2, "num_key_value_heads": 1,
@@ -93,9 +93,7 @@ pub fn add(zoo: &mut Zoo) {
         s.decode(|ids, at| model.forward(ids, at, &mut cache))
     });
     zoo.flash("mistral", |s| {
-        // With flash attention, the model has no window.
-        let window = if s.flash == Flash::Never { 4 } else { 16 };
-        let fields = json!({ "sliding_window": window, "use_flash_attn": s.calls_flash() });
+        let fields = json!({ "sliding_window": s.window(), "use_flash_attn": s.calls_flash() });
         let mut model = mistral::Model::new(&config(fields)?, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
@@ -166,10 +164,9 @@ pub fn add(zoo: &mut Zoo) {
         s.decode(|ids, at| model.forward(ids, at))
     });
     zoo.flash("mixtral", |s| {
-        let mut model = mixtral::Model::new(
-            &config(json!({ "num_local_experts": 4, "use_flash_attn": s.calls_flash() }))?,
-            s.weights(),
-        )?;
+        let flash = s.calls_flash();
+        let fields = json!({ "num_local_experts": 4, "sliding_window": s.window(), "use_flash_attn": flash });
+        let mut model = mixtral::Model::new(&config(fields)?, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
     zoo.add("qwen2_moe", |s| {
