@@ -1,7 +1,7 @@
 //! The launches of a token that models decode, counted over the double of libamdhip64. The table in candle/README.md
 //! has them; the trial fails where they differ.
 use crate::Run;
-use crate::setting::{Flash, Kind, Setting, VOCABULARY};
+use crate::setting::{Flash, Kind, Setting, Steps, VOCABULARY};
 use candle_core::{DType, Result, Tensor, quantized::GgmlDType};
 use libtest_mimic::{Failed, Trial};
 use std::process::Command;
@@ -67,7 +67,7 @@ pub fn count_if_asked(models: &[(String, Run)]) -> bool {
     for (name, kind) in MODELS {
         let run = models.iter().find(|(other, _)| other == name).unwrap_or_else(|| panic!("the zoo has no {name}")).1;
         print!("| {name} | {} | ", kind.name());
-        let setting = Setting { kind: *kind, device: device.clone(), flash: Flash::Never, counts: true };
+        let setting = Setting::new(*kind, &device, Flash::Never, Steps::Counted);
         run(&setting).unwrap_or_else(|error| panic!("{name}: {error}"));
         println!();
     }

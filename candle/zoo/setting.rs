@@ -7,6 +7,7 @@ use candle_nn::VarBuilder;
 use candle_rocm_tests::Numbers;
 use candle_transformers::quantized_var_builder;
 use serde::de::DeserializeOwned;
+use std::cell;
 use std::io::Cursor;
 
 /// The dtype of a model, or the format of its quantized weights.
@@ -61,8 +62,20 @@ pub struct Setting {
     pub kind: Kind,
     pub device: Device,
     pub flash: Flash,
-    /// Whether a decoder prints the driver's calls for a token (launches.rs).
-    pub counts: bool,
+    pub steps: Steps,
+    /// Becomes true in [`Setting::decode`].
+    pub decodes: cell::Cell<bool>,
+}
+
+/// What a decoder reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Steps {
+    /// A prompt, then a token.
+    Whole,
+    /// The same, with the prompt in two parts.
+    InParts,
+    /// The decoder prints the driver's calls for a token (launches.rs).
+    Counted,
 }
 
 /// Whether a model calls candle-flash-attn.
@@ -75,6 +88,10 @@ pub enum Flash {
 }
 
 impl Setting {
+    pub fn new(kind: Kind, device: &Device, flash: Flash, steps: Steps) -> Self {
+        Self { kind, device: device.clone(), flash, steps, decodes: cell::Cell::new(false) }
+    }
+
     /// The dtype of floating-point inputs.
     pub fn dtype(&self) -> DType {
         if let Kind::Float(dtype) = self.kind { dtype } else { DType::F32 }
@@ -122,12 +139,17 @@ impl Setting {
     /// The results of a decoder for a prompt of seven tokens below `VOCABULARY`, and for the next. It takes the tokens
     /// and the number of those before.
     pub fn decode(&self, mut forward: impl FnMut(&Tensor, usize) -> Result<Tensor>) -> Result<Vec<Tensor>> {
-        if self.counts {
-            crate::launches::of_a_token(self, &mut forward)?;
-            return Ok(Vec::new());
-        }
+        self.decodes.set(true);
+        let parts: &[(usize, usize)] = match self.steps {
+            Steps::Whole => &[(0, 7), (7, 1)],
+            Steps::InParts => &[(0, 2), (2, 5), (7, 1)],
+            Steps::Counted => {
+                crate::launches::of_a_token(self, &mut forward)?;
+                return Ok(Vec::new());
+            }
+        };
         let tokens = self.ids((1, 8), VOCABULARY)?;
-        [(0, 7), (7, 1)].iter().map(|&(at, n)| forward(&tokens.narrow(1, at, n)?.contiguous()?, at)).collect()
+        parts.iter().map(|&(at, n)| forward(&tokens.narrow(1, at, n)?.contiguous()?, at)).collect()
     }
 
     /// A tensor of this kind, for a GGUF file. Vectors are f32, and so are matrices whose rows are no whole blocks.
