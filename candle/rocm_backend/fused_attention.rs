@@ -54,8 +54,8 @@ pub fn attention_for_products(
 }
 
 /// Whether a model must make the mask of a prompt of `tokens` tokens, which hides later tokens and those more than
-/// `window` before. A ROCm device only needs a mask where the window hides a token: [`causal_attention`] does without
-/// one.
+/// `window` before. A ROCm device only needs a mask where this window hides a token: [`causal_attention`] does without
+/// one. A model whose [`Scores`] have the window asks with `None`.
 pub fn needs_mask(tokens: usize, window: impl Into<Option<usize>>, device: &Device) -> bool {
     tokens > 1 && (!device.is_rocm() || window.into().is_some_and(|window| tokens > window))
 }
@@ -113,15 +113,22 @@ fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
     let is_narrow = v.dims().last().is_some_and(|d| *d <= WIDEST_HEAD);
     let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
     let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
-    let takes_mask =
-        |mask: &Tensor| near(mask) && (mask.dtype() == q.dtype() || matches!(mask.dtype(), DType::F32 | DType::U8));
+    let fits_scores = |mask: &Tensor| match (q.dims4(), k.dims4()) {
+        (Ok((batch, heads, queries, _)), Ok((_, _, keys, _))) => {
+            mask.broadcast_as((batch, heads, queries, keys)).is_ok()
+        }
+        _ => false,
+    };
+    let has_mask_dtype = |mask: &Tensor| mask.dtype() == q.dtype() || matches!(mask.dtype(), DType::F32 | DType::U8);
+    let takes_mask = |mask: &Tensor| near(mask) && has_mask_dtype(mask) && fits_scores(mask);
     has_attention(q) && fits(k) && fits(v) && is_narrow && mask.is_none_or(takes_mask)
 }
 
 /// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
 /// The mask broadcasts to the scores. The result has the heads of a token side by side in memory. None where the model
-/// must do it with other ops: on other devices, for tensors that are tracked for gradients, and for f32 heads wider
-/// than 256, for which the ops are faster on an H200.
+/// must do it with other ops: on other devices, for tensors that are tracked for gradients, of dtypes or of a width for
+/// which there is no kernel, for a mask that does not broadcast, and for f32 heads wider than 256, for which the ops are
+/// faster on an H200.
 pub fn try_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Option<Tensor>> {
     #[cfg(feature = "_rocm")]
     if q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && attends(q, k, v, mask) {

@@ -588,6 +588,17 @@ fn attention_of_heads() -> Result<()> {
     assert!(none(&q, &double, &q, 2)?.is_none());
     let tracked = candle_core::Var::from_tensor(&q)?;
     assert!(none(&q, &q, tracked.as_tensor(), 2)?.is_none());
+    // The least number hides a key, also where it hides all of them.
+    let least = Tensor::new(&[[0f32, 0., 0., 0., f32::MIN], [f32::MIN; 5]], &device)?.reshape((2, 1, 1, 5))?;
+    let found = fused::attention_of_heads(&q, &q, &q, 2, Some(&least), 0.25)?.expect("a ROCm device");
+    let of_four = |x: &Tensor| x.narrow(0, 0, 1)?.narrow(1, 0, 4);
+    let expected = fused::attention_of_heads(&of_four(&q)?, &of_four(&q)?, &of_four(&q)?, 2, None, 0.25)?;
+    near(&of_four(&found)?, &expected.expect("a ROCm device"))?;
+    assert_eq!(found.narrow(0, 1, 1)?.abs()?.max_all()?.to_scalar::<f32>()?, 0.);
+    // A mask for batch and heads as one dim, as marian's scores have them.
+    let mask = random(&[4, 5, 5], DType::F32, &device)?;
+    assert!(fused::attention_of_heads(&q, &q, &q, 2, Some(&mask), 0.25)?.is_none());
+    assert!(fused::attention_of_heads(&q, &q, &q, 2, Some(&mask.narrow(0, 0, 2)?), 0.25)?.is_some());
     let on_cpu = q.to_device(&Device::Cpu)?;
     assert!(none(&on_cpu, &on_cpu, &on_cpu, 2)?.is_none());
     Ok(())
