@@ -127,8 +127,8 @@ fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
 /// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
 /// The mask broadcasts to the scores. The result has the heads of a token side by side in memory. None where the model
 /// must do it with other ops: on other devices, for tensors that are tracked for gradients, of dtypes or of a width for
-/// which there is no kernel, for a mask that does not broadcast, and for f32 heads wider than 256, for which the ops are
-/// faster on an H200.
+/// which there is no kernel, for a mask that does not broadcast, and for f32 heads wider than 256, for which the ops
+/// are faster on an H200.
 pub fn try_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Option<Tensor>> {
     #[cfg(feature = "_rocm")]
     if q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && attends(q, k, v, mask) {
