@@ -55,7 +55,7 @@ pub fn attention_for_products(
 
 /// Whether a model must make the mask of a prompt of `tokens` tokens, which hides later tokens and those more than
 /// `window` before. A ROCm device only needs a mask where this window hides a token: [`causal_attention`] does without
-/// one. A model whose [`Scores`] have the window asks with `None`.
+/// one. A model that gives its window to [`Scores`] passes `None` here.
 pub fn needs_mask(tokens: usize, window: impl Into<Option<usize>>, device: &Device) -> bool {
     tokens > 1 && (!device.is_rocm() || window.into().is_some_and(|window| tokens > window))
 }

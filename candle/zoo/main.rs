@@ -117,8 +117,8 @@ impl Model {
         Ok(greatest)
     }
 
-    /// Compares a decoder with the reference where the prompt comes in two parts. Candle's CPU device refuses this of
-    /// some models, whose masks do not fit.
+    /// Compares a decoder with the reference where the prompt comes in two parts. Candle's CPU device refuses some
+    /// models then, because their masks do not fit; this function skips them.
     fn in_parts(&self, kind: Kind, device: &Device) -> std::result::Result<(), String> {
         let (Ok(reference), true) = self.run_in(kind.reference(), &Device::Cpu, Steps::InParts) else { return Ok(()) };
         let outputs = self.run_in(kind, device, Steps::InParts).0?;
