@@ -82,6 +82,10 @@ pub fn add(zoo: &mut Zoo) {
         outputs.push(hidden);
         Ok(outputs)
     });
+    zoo.add("t5 encoder", |s| {
+        let mut model = t5::T5EncoderModel::load(s.weights(), &config(t5_fields(json!({})))?)?;
+        Ok(vec![model.forward(&s.ids((2, 6), VOCABULARY)?)?])
+    });
     zoo.add("marian", |s| {
         let mut config = marian::Config::opus_mt_fr_en();
         (config.vocab_size, config.decoder_vocab_size, config.max_position_embeddings) = (VOCABULARY, None, 64);
