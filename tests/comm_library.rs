@@ -135,7 +135,7 @@ fn all_collectives(comm: &Comm) -> Result<(), Error> {
 
 /// Runs `body` as `with_rccl` does. The GPUs have memory that other GPUs write.
 fn with_peer_memory(test: &str, body: fn()) {
-    let settings = [("HIP_DOUBLE_DEVICES", "3"), ("HIP_DOUBLE_UNCACHED", "1")];
+    let settings = [("HIP_DOUBLE_DEVICES", "3"), ("HIP_DOUBLE_FINE_GRAINED", "1")];
     alone(test, "gfx1100", 6, &settings, body);
 }
 
@@ -194,7 +194,7 @@ fn small_sums_need_no_library() {
 
 /// Runs sums of three ranks that do not all reach each other's memory: the library does them.
 fn by_the_library(test: &str, cause: (&'static str, &'static str)) {
-    let settings = [("HIP_DOUBLE_DEVICES", "3"), ("HIP_DOUBLE_UNCACHED", "1"), cause];
+    let settings = [("HIP_DOUBLE_DEVICES", "3"), ("HIP_DOUBLE_FINE_GRAINED", "1"), cause];
     alone(test, "gfx1100", 6, &settings, || {
         on_ranks(3, PATIENCE, |comm| assert_eq!(add_ones(comm).expect("a sum"), 3.0));
         let controls = Controls::get();
@@ -207,6 +207,32 @@ fn by_the_library(test: &str, cause: (&'static str, &'static str)) {
 #[test]
 fn one_rank_without_memory_for_peers() {
     by_the_library("one_rank_without_memory_for_peers", ("HIP_DOUBLE_FAIL", "hipExtMallocWithFlags:2=2"));
+}
+
+#[test]
+fn ordinary_memory_in_place_of_fine_grained_memory() {
+    by_the_library("ordinary_memory_in_place_of_fine_grained_memory", ("HIP_DOUBLE_FINE_GRAINED", "0"));
+}
+
+/// On other GPUs than CDNA 2 and later the bytes of a copy may arrive after the store that tells of them.
+#[test]
+fn gpus_without_ordered_copies() {
+    let settings = [("HIP_DOUBLE_DEVICES", "2"), ("HIP_DOUBLE_FINE_GRAINED", "1")];
+    alone("gpus_without_ordered_copies", "gfx1100", 6, &settings, || {
+        on_ranks(2, PATIENCE, |comm| {
+            for count in [1000, 1_000_000] {
+                let ones = comm.device().upload(&vec![1f32; count]).expect("memory");
+                comm.all_reduce_in_place(F32, SUM, &ones, count).expect("a sum");
+                comm.wait(PATIENCE).expect("the sum");
+                assert!(floats(&ones).iter().all(|sum| *sum == 2.0));
+            }
+        });
+        let controls = Controls::get();
+        let launches = controls.launches();
+        assert!(launches.iter().any(|line| line.starts_with("one_shot")), "{launches:?}");
+        assert!(launches.iter().all(|line| line != "meet 1"), "{launches:?}");
+        assert_eq!(controls.collectives().iter().filter(|line| line.starts_with("ncclAllReduce")).count(), 2);
+    });
 }
 
 #[test]
@@ -280,7 +306,8 @@ fn small_sums_in_groups() {
 /// Sums of two ranks of at least a MiB are copies and launches of our own: up to a piece, and more in a second stream.
 #[test]
 fn large_sums_of_two() {
-    with_peer_memory("large_sums_of_two", || {
+    let settings = [("HIP_DOUBLE_DEVICES", "2"), ("HIP_DOUBLE_FINE_GRAINED", "1")];
+    alone("large_sums_of_two", "gfx90a", 6, &settings, || {
         let (piece, more) = (2_000_001, 5_000_001);
         on_ranks(2, PATIENCE, |comm| {
             let (rank, device) = (comm.rank(), comm.device());

@@ -4,7 +4,11 @@
  *
  * The elements are cut into pieces. A rank copies a piece to one of two slots in the other rank's exchange area, the
  * kernel `meet` waits for the other's piece, and an element-wise kernel adds. All of it is in one stream. So a rank
- * that has sent piece n + 1 has added piece n, and its slot is free for piece n + 2. */
+ * that has sent piece n + 1 has added piece n, and its slot is free for piece n + 2.
+ *
+ * No kernel here releases or acquires memory of another GPU. Exchange areas are fine-grained memory, which other GPUs
+ * write without a cache, and which their writes remove from the own one. Areas for which that does not hold, or which
+ * see copies out of order, take no pieces (`peer_copies_in_order`). */
 #include "comm/transport.h"
 #include "launch/elementwise.h"
 
@@ -32,7 +36,7 @@ crk_status_t crk_priv_copied_load(crk_device_t device) {
 bool crk_priv_copied_takes(const crk_comm_call_t *call) {
   crk_comm_t self = call->comm;
   const size_t bytes = call->count * crk_dtype_size(call->dtype);
-  return crk_priv_peers_add(call) && self->size == 2 && bytes >= LEAST_BYTES &&
+  return crk_priv_peers_add(call) && self->peers.takes_copies && self->size == 2 && bytes >= LEAST_BYTES &&
          (bytes <= CRK_PIECE_BYTES || call->device != self->device) && !crk_priv_capturing(call->device);
 }
 

@@ -30,6 +30,7 @@ static void let_go(crk_comm_area_t *area) {
 typedef struct record {
   uint32_t is_ready; /* the rank has all that it needs */
   uint32_t has_handle;
+  uint32_t takes_copies;
   uint64_t process[3]; /* the same in all ranks of a process, and in no other */
   char host[64]; /* empty if the system has no name for it */
   uint64_t area; /* a crk_comm_area_t of that process */
@@ -81,6 +82,7 @@ static crk_status_t prepare(crk_comm_t self, record_t *mine) {
   if (!crk_priv_host(mine->host, sizeof mine->host)) {
     mine->host[0] = '\0';
   }
+  mine->takes_copies = driver->peer_copies_in_order(device->driver_device);
   mine->area = (uintptr_t)area;
   mine->has_handle = driver->peer_export(device->driver_device, area->memory, &mine->handle) == CRK_OK;
   return CRK_OK;
@@ -150,9 +152,10 @@ static crk_status_t agree(crk_comm_t self, const char *where, char *memory) {
     mine.is_ready = rank == self->rank || reach(self, rank, &mine);
   }
   CRK_TRY(exchange(self, where, memory, &mine));
-  self->peers.is_ready = true;
+  self->peers.is_ready = self->peers.takes_copies = true;
   for (uint32_t rank = 0; rank < self->size; rank++) {
     self->peers.is_ready = self->peers.is_ready && records_of(self, rank)->is_ready;
+    self->peers.takes_copies = self->peers.takes_copies && records_of(self, rank)->takes_copies;
   }
   return CRK_OK;
 }

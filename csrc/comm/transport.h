@@ -82,6 +82,7 @@ typedef struct crk_comm_area crk_comm_area_t;
 /* The exchange areas of peers.c. Empty where the ranks do not use them. */
 typedef struct crk_comm_peers {
   bool is_ready; /* on all ranks */
+  bool takes_copies; /* the copy engines may write to the areas, on all ranks */
   uint64_t *host; /* in coherent host memory: host[0] stops the kernels if it is not 0 */
   void *areas[CRK_PEERS]; /* the area of each rank, as this GPU sees it */
   crk_comm_area_t *held[CRK_PEERS]; /* the areas of this process */

@@ -95,6 +95,7 @@ enum {
   HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT = 63,
   HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 74,
   HIP_ATTRIBUTE_WARP_SIZE = 87,
+  HIP_ATTRIBUTE_FINE_GRAIN_SUPPORT = 10016,
   HIP_ATTRIBUTE_NUMBER_OF_XCCS = 10018,
 
   HIP_HOST_MALLOC_PORTABLE = 1,
@@ -486,10 +487,20 @@ static crk_status_t hip_alloc(crk_driver_device_t *device, size_t bytes, void **
 
 static void hip_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipFree(ptr)); }
 
-/* Uncached: loads of this GPU then see the stores of other GPUs while a kernel runs. */
+/* Uncached: loads of this GPU then see the stores of other GPUs while a kernel runs. A runtime without fine-grained
+ * memory of the device takes the flag and gives ordinary memory, whose stores may never be seen. That is so on PCIe,
+ * unless HSA_FORCE_FINE_GRAIN_PCIE is set. */
 static crk_status_t hip_peer_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
   NEED(hipExtMallocWithFlags);
   CRK_TRY(hip_bind(device));
+  int is_fine_grained = 0;
+  if (hip.hipDeviceGetAttribute(&is_fine_grained, HIP_ATTRIBUTE_FINE_GRAIN_SUPPORT, device->ordinal) != HIP_SUCCESS) {
+    hip_forget_error();
+    is_fine_grained = 0;
+  }
+  if (!is_fine_grained) {
+    return crk_priv_error(CRK_UNSUPPORTED, "hip:%d has no fine-grained memory", device->ordinal);
+  }
   void *fresh = NULL;
   const int code = hip.hipExtMallocWithFlags(&fresh, bytes, HIP_MALLOC_UNCACHED);
   if (code != HIP_SUCCESS) {
@@ -497,6 +508,13 @@ static crk_status_t hip_peer_alloc(crk_driver_device_t *device, size_t bytes, vo
   }
   *ptr = fresh;
   return CRK_OK;
+}
+
+/* Writes over PCIe pass a buffer of the receiver (HDP), which must be flushed between the bytes and the store that tells
+ * of them. RCCL does so on GPUs before CDNA 2. */
+static bool hip_peer_copies_in_order(const crk_driver_device_t *device) {
+  const crk_architecture_t *architecture = crk_priv_architecture_find(device->info.architecture);
+  return architecture != NULL && CRK_MATRIX_IS_MFMA(architecture->matrix) && architecture->matrix != CRK_MATRIX_MFMA1;
 }
 
 static crk_status_t hip_peer_export(crk_driver_device_t *device, void *ptr, crk_peer_handle_t *handle) {
@@ -985,6 +1003,7 @@ const crk_driver_t crk_priv_driver_hip = {
     .host_alloc = hip_host_alloc,
     .peer_alloc = hip_peer_alloc,
     .peer_free = hip_free,
+    .peer_copies_in_order = hip_peer_copies_in_order,
     .peer_export = hip_peer_export,
     .peer_open = hip_peer_open,
     .peer_close = hip_peer_close,
