@@ -27,7 +27,13 @@
   XX(MOE_GEMM, 13, "crk_moe_gemm: expert_ids")                             \
   XX(MOE_GEMM_TOKEN, 14, "crk_moe_gemm: sorted_token_ids")                 \
   XX(MOE_ALIGN, 15, "crk_moe_align: topk_ids")                             \
-  XX(MOE_ALIGN_TOTAL, 16, "crk_moe_align: num_tokens_post_pad")
+  XX(MOE_ALIGN_TOTAL, 16, "crk_moe_align: num_tokens_post_pad")            \
+  XX(MOE_GGUF_COLUMNS, 17, "crk_moe_gguf_columns: expert_ids")             \
+  XX(MOE_GGUF_COLUMNS_TOKEN, 18, "crk_moe_gguf_columns: sorted_token_ids") \
+  XX(MOE_GGUF_SUM, 19, "crk_moe_gguf_sum: expert_ids")                     \
+  XX(MOE_GGUF_SUM_TOKEN, 20, "crk_moe_gguf_sum: sorted_token_ids")         \
+  XX(MOE_GGUF_GATE, 21, "crk_moe_gguf_gate: expert_ids")                   \
+  XX(MOE_GGUF_GATE_TOKEN, 22, "crk_moe_gguf_gate: sorted_token_ids")
 
 typedef enum crk_fault_op {
 #define XX(name, value, text) CRK_FAULT_##name = value,

@@ -1,5 +1,5 @@
 //! Errors that come after their call: which operation they name, who gets them, and CANDLE_ROCM_SYNC.
-use candle_rocm_sys::{Buffer, DType, Device, Error, Layout, Result, Status, sys};
+use candle_rocm_sys::{Buffer, DType, Device, Error, GateOp, Layout, Quant, Result, Status, sys};
 use candle_rocm_sys_tests::support;
 use support::{alone_on_targets, open, targets};
 
@@ -38,6 +38,44 @@ fn says(result: Result<()>, status: Status, parts: &[&str]) {
     assert_eq!(error.status(), status, "{error}");
     for part in parts {
         assert!(error.message().contains(part), "{part:?} is not in: {error}");
+    }
+}
+
+/// The functions of mixtures of experts share kernels, and each has its own name in a report.
+#[test]
+fn reports_of_mixtures_name_their_function() {
+    for target in targets() {
+        let device = open(&target.name).expect("a device");
+        let zeros = |bytes: usize| device.upload(&vec![0u8; bytes]).expect("memory");
+        let (weights, x, dst) = (zeros(2 * 32 * 18), zeros(2 * 36), zeros(2 * 32 * 4));
+        let tokens = device.upload(&[0u32, 1]).expect("memory");
+        for (name, experts, tokens_of) in
+            [("expert_ids has 7", [7u32, 0], [0u32, 1]), ("sorted_token_ids has 9", [0, 1], [9, 1])]
+        {
+            tokens.write(&tokens_of).expect("ids");
+            let experts = device.upload(&experts).expect("memory");
+            let (w, from, to) = (weights.raw_view().into(), x.raw_view().into(), dst.raw_view());
+            let (t, e) = (tokens.raw_view().into(), experts.raw_view().into());
+            let (handle, q, none) = (device.raw(), Quant::Q4_0, sys::crk_view_t::default());
+            // SAFETY: live arguments.
+            let calls: [(&str, &dyn Fn() -> Status); 3] = unsafe {
+                [
+                    ("crk_moe_gguf_columns: ", &|| {
+                        sys::crk_moe_gguf_columns(handle, q, 2, 32, 32, 2, 1, w, from, t, e, none.into(), to)
+                    }),
+                    ("crk_moe_gguf_sum: ", &|| {
+                        sys::crk_moe_gguf_sum(handle, q, 2, 32, 32, 2, w, from, t, e, none.into(), to)
+                    }),
+                    ("crk_moe_gguf_gate: ", &|| {
+                        sys::crk_moe_gguf_gate(handle, GateOp::Silu, q, 2, 32, 32, 2, 1, w, w, from, t, e, to, none)
+                    }),
+                ]
+            };
+            for (function, call) in calls {
+                assert_eq!(call(), Status::Ok, "{function}");
+                says(device.synchronize(), Status::OutOfRange, &[function, name]);
+            }
+        }
     }
 }
 

@@ -66,9 +66,6 @@ typedef struct problem {
   crk_attention_call_t call;
 } problem_t;
 
-/* Whether an optional view without a layout is there. */
-static bool is_view_given(crk_const_view_t view) { return view.ptr != NULL || view.bytes != 0; }
-
 static bool is_given(const problem_t *problem, input_t input) { return problem->inputs[input].tensor.layout != NULL; }
 
 /* ---- checks of sizes */
@@ -105,33 +102,11 @@ static crk_status_t check_heads_layout(argument_t *argument) {
   return CRK_OK;
 }
 
-/* Fails if two elements of dst may share memory: a stride must pass all elements of the dims with smaller strides. */
-static crk_status_t check_dst_strides(const crk_layout_t *layout) {
-  uint32_t order[RANK] = {COLUMNS, TOKENS, HEADS, BATCH};
-  for (uint32_t i = 2; i < RANK; i++) {
-    for (uint32_t j = i; j > 1 && layout->strides[order[j]] < layout->strides[order[j - 1]]; j--) {
-      const uint32_t dim = order[j];
-      order[j] = order[j - 1];
-      order[j - 1] = dim;
-    }
-  }
-  size_t reach = layout->dims[COLUMNS];
-  for (uint32_t i = 1; i < RANK; i++) {
-    const size_t size = layout->dims[order[i]], stride = layout->strides[order[i]];
-    if (size > 1) {
-      CRK_REFUSE_IF(stride < reach, "%s: dst_layout.strides[%u] is %zu; elements of dst would share memory", where,
-                    (unsigned)order[i], stride);
-      reach += (size - 1) * stride;
-    }
-  }
-  return CRK_OK;
-}
-
 /* Checks the starts, and sets the number of sequences and their lengths. */
 static crk_status_t check_starts(problem_t *problem) {
   const crk_attention_t *given = &problem->given;
   const crk_layout_t *q = given->q_layout, *k = given->k_layout;
-  problem->has_starts = is_view_given(given->q_starts) || is_view_given(given->k_starts);
+  problem->has_starts = crk_priv_is_given(given->q_starts) || crk_priv_is_given(given->k_starts);
   if (!problem->has_starts) {
     CRK_REFUSE_IF(given->sequences != 0, "%s: sequences is %zu, but q_starts and k_starts are NULL", where,
                   given->sequences);
@@ -149,7 +124,7 @@ static crk_status_t check_starts(problem_t *problem) {
   CRK_TRY(check_size("max_queries", given->max_queries));
   CRK_TRY(check_size("max_keys", given->max_keys));
   problem->sequences = given->sequences;
-  problem->queries = given->max_queries;
+  problem->queries = crk_priv_least(given->max_queries, q->dims[TOKENS]); /* no sequence has more */
   problem->keys = given->max_keys;
   problem->inputs[Q_STARTS].extent.numel = problem->inputs[K_STARTS].extent.numel = given->sequences + 1;
   return check_dim(&problem->inputs[Q], BATCH, 1, "with q_starts");
@@ -229,7 +204,8 @@ static crk_status_t check_scores(problem_t *problem) {
     CRK_TRY(check_layout(mask, RANK));
     CRK_TRY(check_dim(mask, 0, problem->sequences, sequences));
     CRK_TRY(check_dim(mask, 1, problem->heads, "as q_layout.dims[1]"));
-    CRK_TRY(check_dim(mask, 2, problem->queries, problem->has_starts ? "as max_queries" : "as q_layout.dims[2]"));
+    CRK_TRY(check_dim(mask, 2, problem->has_starts ? given->max_queries : problem->queries,
+                      problem->has_starts ? "as max_queries" : "as q_layout.dims[2]"));
     CRK_TRY(check_dim(mask, 3, problem->keys, problem->has_starts ? "as max_keys" : "as k_layout.dims[2]"));
   }
   if (is_given(problem, PREFIXES)) {
@@ -288,13 +264,13 @@ static crk_status_t check_columns(problem_t *problem) {
 
 static crk_status_t check_memory(problem_t *problem) {
   argument_t *dst = &problem->dst, *lse = &problem->lse, *columns = &problem->columns;
-  CRK_TRY(check_dst_strides(dst->tensor.layout));
+  CRK_TRY(crk_priv_check_no_sharing(where, "dst", dst->tensor.layout));
   CRK_TRY(find_memory(dst));
-  if (is_view_given(lse->tensor.view)) {
+  if (crk_priv_is_given(lse->tensor.view)) {
     lse->extent.numel = dst->extent.numel / problem->dv;
     CRK_TRY(find_memory(lse));
   }
-  if (is_view_given(columns->tensor.view)) {
+  if (crk_priv_is_given(columns->tensor.view)) {
     CRK_TRY(check_columns(problem));
   }
   CRK_TRY(check_overlap(dst, lse));

@@ -18,8 +18,6 @@ static crk_status_t check_parameter(const char *name, crk_const_view_t view, siz
   return crk_priv_check_apart(where, "dst", dst, dst_bytes, name, view.ptr, channels * bytes);
 }
 
-static bool is_absent(crk_const_view_t view) { return view.ptr == NULL && view.bytes == 0; }
-
 /* The threads for even rows, of `packs` packs each. A thread has one pack, or several if the device is full all the
  * same. */
 static void share_even_rows(crk_device_t self, crk_batch_norm_t *call, uint64_t rows, uint64_t packs) {
@@ -52,10 +50,10 @@ crk_status_t crk_batch_norm(crk_device_t self, crk_dtype_t dtype, const crk_layo
   }
   CRK_TRY(check_parameter("mean", mean, channels, bytes, dst.ptr, size));
   CRK_TRY(check_parameter("var", var, channels, bytes, dst.ptr, size));
-  if (!is_absent(weight)) {
+  if (crk_priv_is_given(weight)) {
     CRK_TRY(check_parameter("weight", weight, channels, bytes, dst.ptr, size));
   }
-  if (!is_absent(bias)) {
+  if (crk_priv_is_given(bias)) {
     CRK_TRY(check_parameter("bias", bias, channels, bytes, dst.ptr, size));
   }
 

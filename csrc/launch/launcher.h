@@ -131,6 +131,9 @@ crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_i
        ? CRK_OK                                                                                        \
        : crk_priv_kernel_load(self, slot, module, function, __VA_ARGS__))
 
+/* Whether an optional view is there: {NULL, 0} stands for none. */
+static inline bool crk_priv_is_given(crk_const_view_t view) { return view.ptr != NULL || view.bytes != 0; }
+
 /* The threads of a block of a kernel that is made for one number of them. Fails where a code object does not say it, as
  * one of CANDLE_ROCM_HSACO_DIR may not. */
 crk_status_t crk_priv_block_threads(crk_function_t function, uint32_t *threads);

@@ -188,7 +188,7 @@ crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, 
   bool is_empty = false;
   for (uint32_t i = 0; i < problem.count; i++) {
     const size_t n = problem.product.matrix[i].rows;
-    if (weights[i].bias.ptr != NULL) {
+    if (crk_priv_is_given(weights[i].bias)) {
       CRK_TRY(crk_priv_check_elements(problem.where, problem.names[i].bias, weights[i].bias, n, problem.element_bytes));
       problem.product.matrix[i].bias = weights[i].bias.ptr;
     }

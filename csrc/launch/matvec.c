@@ -145,7 +145,7 @@ static crk_status_t check_part(const char *where, const part_names_t *names, con
   CRK_TRY(crk_priv_strided_extent(where, "elements of dst", columns, part->dst_stride, part->rows, &elements));
   CRK_TRY(crk_priv_check_elements(where, names->dst, crk_const(part->dst), elements, element));
   bytes->dst = elements * element;
-  if (part->bias.ptr != NULL) {
+  if (crk_priv_is_given(part->bias)) {
     CRK_TRY(crk_priv_check_elements(where, names->bias, part->bias, part->rows, sizeof(float)));
   }
   return k == 0 ? CRK_OK

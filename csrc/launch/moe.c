@@ -403,8 +403,8 @@ crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, size_t e
     return CRK_OK;
   }
   CRK_TRY(check_q8_1_bytes(&m, crk_columns_bytes(m.inputs, k)));
-  return launch_moe_vec_of(self, &m, CRK_FAULT_MOE_GGUF, 0, choose_by_average_tokens(&m, vec_tokens, VEC_KERNELS),
-                           x.ptr, k / CRK_Q8_1_BLOCK);
+  return launch_moe_vec_of(self, &m, CRK_FAULT_MOE_GGUF_COLUMNS, 0,
+                           choose_by_average_tokens(&m, vec_tokens, VEC_KERNELS), x.ptr, k / CRK_Q8_1_BLOCK);
 }
 
 /* The checked product of one token, with its results in scratch memory and the sum of them in m->sum. */
@@ -414,7 +414,7 @@ static crk_status_t launch_moe_sum(crk_device_t self, mixture_t *m) {
   crk_status_t status = CRK_KERNEL_GET(self, CRK_SLOT_MOE_VEC + m->info->index * VEC_KERNELS, CRK_MODULE_MOE, &function,
                                        "moe_vec_%s_%u", m->info->name, (unsigned)vec_tokens[0]);
   if (status == CRK_OK) {
-    status = launch_moe_vec_single(self, m, function, CRK_FAULT_MOE_GGUF, m->arguments[X].view.ptr,
+    status = launch_moe_vec_single(self, m, function, CRK_FAULT_MOE_GGUF_SUM, m->arguments[X].view.ptr,
                                    m->k / CRK_Q8_1_BLOCK, 0);
   }
   const crk_status_t freed = crk_free(self, m->dst_ptr);
@@ -469,7 +469,7 @@ static crk_status_t launch_moe_gate(crk_device_t self, const mixture_t *m, crk_g
   call.blocks = in_groups ? blocks.ptr : NULL;
   const crk_dim3_t grid = {across, (uint32_t)m->tokens, 1},
                    block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
-  CRK_TRY(mixture_shape(self, m, CRK_FAULT_MOE_GGUF, stride * CRK_Q8_1_BYTES, 0, grid, block.x, &call.vec.shape,
+  CRK_TRY(mixture_shape(self, m, CRK_FAULT_MOE_GGUF_GATE, stride * CRK_Q8_1_BYTES, 0, grid, block.x, &call.vec.shape,
                         &call.vec.fault));
   const void *args[] = {&call};
   CRK_TRY(crk_priv_launch_blocks(self, function, grid, block, 0, args));
@@ -490,9 +490,9 @@ static crk_status_t launch_moe_gate_apart(crk_device_t self, const mixture_t *m,
   for (size_t i = 0; i < 2 && status == CRK_OK; i++) {
     product.arguments[WEIGHTS].view.ptr = weights[i];
     product.dst_ptr = scratch + i * up_at;
-    status =
-        launch_moe_vec_of(self, &product, CRK_FAULT_MOE_GGUF, 0, choose_by_average_tokens(m, vec_tokens, VEC_KERNELS),
-                          m->arguments[X].view.ptr, m->k / CRK_Q8_1_BLOCK);
+    status = launch_moe_vec_of(self, &product, CRK_FAULT_MOE_GGUF_GATE, 0,
+                               choose_by_average_tokens(m, vec_tokens, VEC_KERNELS), m->arguments[X].view.ptr,
+                               m->k / CRK_Q8_1_BLOCK);
   }
   if (status == CRK_OK) {
     status = crk_priv_gate_results(self, op, CRK_DTYPE_F32, m->tokens, m->rows, (crk_const_view_t){scratch, bytes},

@@ -223,19 +223,19 @@ static crk_status_t check_result(const add_norm_call_t *call, const char *name, 
 static crk_status_t check_add_norm(const add_norm_call_t *call, size_t *columns_bytes) {
   const uint32_t element = (uint32_t)crk_dtype_size(call->norm.dtype);
   CRK_TRY(crk_priv_check_elements(add_norm, "x", call->norm.src, call->bytes / element, element));
-  CRK_REFUSE_IF((call->residual.ptr == NULL) != (call->sum.ptr == NULL),
-                "%s: residual.ptr is %p and sum.ptr is %p; either both or none is NULL", add_norm, call->residual.ptr,
-                call->sum.ptr);
-  if (call->norm.alpha.ptr != NULL) {
+  CRK_REFUSE_IF(crk_priv_is_given(call->residual) != crk_priv_is_given(crk_const(call->sum)),
+                "%s: residual.ptr is %p (%zu bytes) and sum.ptr is %p (%zu bytes); either both or none is {NULL, 0}",
+                add_norm, call->residual.ptr, call->residual.bytes, call->sum.ptr, call->sum.bytes);
+  if (crk_priv_is_given(call->norm.alpha)) {
     CRK_TRY(crk_priv_check_elements(add_norm, "alpha", call->norm.alpha, call->cols, element));
   }
-  if (call->residual.ptr != NULL) {
+  if (crk_priv_is_given(call->residual)) {
     CRK_TRY(crk_priv_check_elements(add_norm, "residual", call->residual, call->bytes / element, element));
     CRK_TRY(check_result(call, "sum", call->sum, call->bytes, element));
     CRK_TRY(crk_priv_check_apart(add_norm, "dst", call->norm.dst.ptr, call->bytes, "sum", call->sum.ptr, call->bytes));
   }
   CRK_TRY(check_result(call, "dst", call->norm.dst, call->bytes, element));
-  if (call->columns.ptr != NULL) {
+  if (crk_priv_is_given(crk_const(call->columns))) {
     uint32_t type;
     CRK_TRY(crk_priv_activation_index(add_norm, call->norm.dtype, &type));
     CRK_TRY(crk_priv_check_columns(add_norm, "columns", call->rows, "cols", call->cols, call->columns, columns_bytes));

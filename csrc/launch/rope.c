@@ -195,6 +195,9 @@ static crk_status_t check_part(const qkv_t *given, int i, shape_t *shape, region
   *shape = i == 0 ? first : (shape_t){shape->batch, dims[HEADS], shape->tokens, shape->d};
   CRK_TRY(check_rows(where, &src, &src_extent, shape, source));
   CRK_TRY(check_rows(where, &dst, &dst_extent, shape, result));
+  if (dst_extent.numel != 0) {
+    CRK_TRY(crk_priv_check_no_sharing(where, dst.view_name, dst.layout));
+  }
   CRK_REFUSE_IF(shape->heads > INT32_MAX, "%s: %s.dims[1] is %zu, at most %d is allowed", where, names[i][0],
                 shape->heads, INT32_MAX);
   crk_rope_part_t *part = &checked->call.parts[i];

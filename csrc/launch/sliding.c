@@ -124,3 +124,25 @@ void crk_priv_image_strides(const crk_layout_t *layout, uint64_t strides[4]) {
   strides[2] = rank == 4 ? layout->strides[2] : 0;
   strides[3] = layout->strides[rank - 1];
 }
+
+crk_status_t crk_priv_check_no_sharing(const char *where, const char *name, const crk_layout_t *layout) {
+  uint32_t order[CRK_MAX_RANK];
+  for (uint32_t i = 0; i < layout->rank; i++) {
+    const uint32_t dim = layout->rank - 1 - i;
+    uint32_t at = i;
+    for (; at > 0 && layout->strides[order[at - 1]] > layout->strides[dim]; at--) {
+      order[at] = order[at - 1];
+    }
+    order[at] = dim;
+  }
+  size_t reach = 1;
+  for (uint32_t i = 0; i < layout->rank; i++) {
+    const size_t size = layout->dims[order[i]], stride = layout->strides[order[i]];
+    if (size > 1) {
+      CRK_REFUSE_IF(stride < reach, "%s: %s_layout.strides[%u] is %zu; elements of %s would share memory", where, name,
+                    (unsigned)order[i], stride, name);
+      reach += (size - 1) * stride;
+    }
+  }
+  return CRK_OK;
+}

@@ -1098,6 +1098,11 @@ fn epoch(target: &Target) -> Outcome {
     if before < captured && captured < launched { Ok(()) } else { Err(format!("{before}, {captured}, {launched}")) }
 }
 
+/// A view without memory that says it has some: not the absence of an optional view.
+fn null_of(bytes: usize) -> sys::crk_view_t {
+    sys::crk_view_t { ptr: null_mut(), bytes }
+}
+
 /// A view that begins `offset` bytes later and has `bytes` bytes.
 fn part(view: sys::crk_view_t, offset: usize, bytes: usize) -> sys::crk_view_t {
     sys::crk_view_t { ptr: view.ptr.cast::<u8>().wrapping_add(offset).cast(), bytes }
@@ -1176,6 +1181,7 @@ fn refused(target: &Target) -> Outcome {
         };
         succeeded(biased(32, part(s, 0, 8)))?;
         try_one(where_, "products[0].bias", small, biased(32, part(s, 0, 7)))?;
+        try_one(where_, "products[0].bias.ptr is NULL", invalid, biased(32, null_of(8)))?;
         try_one(where_, "products[0].dst overlaps products[0].bias", invalid, biased(32, part(d, 4, 8)))?;
         let null = std::ptr::null();
         let q = candle_rocm_sys::Quant::Q4_0;
@@ -1233,6 +1239,9 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "dst overlaps x", invalid, norm(f32_, 32, x, y, a, s, x, q))?;
         try_one(where_, "columns overlaps dst", invalid, norm(f32_, 32, x, y, a, s, d, d))?;
         try_one(where_, "columns overlaps sum", invalid, norm(f32_, 32, x, y, a, s, d, s))?;
+        try_one(where_, "alpha.ptr is NULL", invalid, norm(f32_, 32, x, y, null_of(128), s, d, q))?;
+        try_one(where_, "residual.ptr is NULL", invalid, norm(f32_, 32, x, null_of(256), a, null_of(256), d, q))?;
+        try_one(where_, "columns.ptr is NULL", invalid, norm(f32_, 32, x, y, a, s, d, null_of(72)))?;
         let route = |experts, topk, x: sys::crk_view_t, w, ids, sorted, of| {
             sys::crk_moe_route(device, experts, 2, topk, true, x.into(), w, ids, sorted, of)
         };
@@ -1302,6 +1311,9 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "rows[0].src_layout.strides[3]", invalid, rope(0, f32_, (&turned, x, d), k, &table))?;
         try_one(where_, "rows[1].dst", small, rope(0, f32_, (&rows, x, d), (&rows, 127), &table))?;
         try_one(where_, "rows[1].dst_layout.dims[2]", invalid, rope(0, f32_, (&rows, x, d), (&other, 256), &table))?;
+        let shared = Layout::strided(&[1, 2, 2, 8], &[32, 16, 0, 1], 0).map_err(error)?;
+        let word = "rows[1].dst_layout.strides[2] is 0; elements of rows[1].dst would share memory";
+        try_one(where_, word, invalid, rope(0, f32_, (&rows, x, d), (&shared, 256), &table))?;
         try_one(where_, "cos_layout.dims[1]", invalid, rope(0, f32_, (&rows, x, d), k, &narrow))?;
         try_one(where_, "rows[0].dst overlaps rows[0].src", invalid, rope(0, f32_, (&rows, x, x), k, &table))?;
         try_one(where_, "rows[0].dst overlaps cos", invalid, rope(0, f32_, (&rows, x, y), k, &table))?;

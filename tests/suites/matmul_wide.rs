@@ -406,6 +406,8 @@ fn refused(target: &Target) -> Outcome {
         };
         succeeded(biased(part(x, 0, 12)))?;
         try_one(where_, "weights[0].bias", small, biased(part(x, 0, 11)))?;
+        let null = sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 12 };
+        try_one(where_, "weights[0].bias.ptr is NULL", invalid, biased(null))?;
         try_one(where_, "weights[0].dst overlaps weights[0].bias", invalid, biased(part(d, 0, 12)))?;
         try_one(where_, "weights[1].dst overlaps weights[0].bias", invalid, biased(part(e, 0, 12)))?;
         let where_ = "crk_matmul_gate";
