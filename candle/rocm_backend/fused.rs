@@ -587,10 +587,17 @@ impl Input {
         }
     }
 
-    /// A part of it along `dim`.
+    /// A part of it along `dim`. Other devices add first, as the models do: which ops a norm has depends on whether the
+    /// part is contiguous.
     pub fn narrow(&self, dim: usize, start: usize, len: usize) -> Result<Self> {
-        let branch = self.branch.as_ref().map(|branch| branch.narrow(dim, start, len)).transpose()?;
-        Ok(Self { trunk: self.trunk.narrow(dim, start, len)?, branch })
+        match &self.branch {
+            None => Ok(self.trunk.narrow(dim, start, len)?.into()),
+            Some(branch) if self.trunk.device().is_rocm() && !branch.track_op() && !self.trunk.track_op() => {
+                let branch = Some(branch.narrow(dim, start, len)?);
+                Ok(Self { trunk: self.trunk.narrow(dim, start, len)?, branch })
+            }
+            Some(branch) => Ok((branch + &self.trunk)?.narrow(dim, start, len)?.into()),
+        }
     }
 }
 
@@ -684,10 +691,10 @@ pub fn route_of(layer: &dyn Product, x: &Tensor, topk: usize, normalise: bool) -
 /// token's weights add up to 1.
 pub fn route(logits: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
     #[cfg(feature = "_rocm")]
-    {
+    if logits.device().is_rocm() && !logits.track_op() {
         let logits = logits.to_dtype(DType::F32)?.contiguous()?;
         let (tokens, experts) = logits.dims2()?;
-        if takes(&[&logits]) && experts <= 512 && topk <= experts.min(32) {
+        if experts <= 512 && topk <= experts.min(32) {
             let (storage, layout) = logits.storage_and_layout();
             let storage = RocmStorage::of(&storage, "route", "logits")?;
             return Ok(routes(storage.route(layout, (experts, tokens, topk), normalise)?, (tokens, topk)));

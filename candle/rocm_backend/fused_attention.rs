@@ -25,9 +25,16 @@ impl From<f64> for Scores {
     }
 }
 
-/// Whether [`attention`] has a kernel for the queries. Keys and values may still need the ops.
-pub fn has_attention(q: &Tensor) -> bool {
-    has_attention_of(q) && q.dims().last().is_some_and(|d| *d <= WIDEST_HEAD)
+/// Whether [`attention`] is one launch for the tensors.
+pub fn has_attention(q: &Tensor, k: &Tensor, v: &Tensor) -> bool {
+    #[cfg(feature = "_rocm")]
+    let has_kernel = attends(q, k, v, None);
+    #[cfg(not(feature = "_rocm"))]
+    let has_kernel = {
+        let _ = (q, k, v);
+        false
+    };
+    has_kernel
 }
 
 /// Whether there are kernels for a tensor of this kind, whatever its shape.
@@ -110,7 +117,7 @@ const WIDEST_HEAD: usize = 512;
 /// Whether attention on a ROCm device takes the tensors.
 #[cfg(feature = "_rocm")]
 fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
-    let is_narrow = v.dims().last().is_some_and(|d| *d <= WIDEST_HEAD);
+    let is_narrow = [q, v].iter().all(|t| t.dims().last().is_some_and(|d| *d <= WIDEST_HEAD));
     let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
     let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
     let fits_scores = |mask: &Tensor| match (q.dims4(), k.dims4()) {
@@ -121,7 +128,7 @@ fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
     };
     let has_mask_dtype = |mask: &Tensor| mask.dtype() == q.dtype() || matches!(mask.dtype(), DType::F32 | DType::U8);
     let takes_mask = |mask: &Tensor| near(mask) && has_mask_dtype(mask) && fits_scores(mask);
-    has_attention(q) && fits(k) && fits(v) && is_narrow && mask.is_none_or(takes_mask)
+    has_attention_of(q) && fits(k) && fits(v) && is_narrow && mask.is_none_or(takes_mask)
 }
 
 /// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
@@ -176,15 +183,23 @@ pub fn self_attention(
     attention_of_heads(&q, &k, &v, heads, mask, scale)
 }
 
-/// Heads of keys or values (batch, heads, tokens, d) as [`masked_attention`] takes them: as they are if it does, else
-/// each `count` times.
+/// Heads of keys or values (batch, heads, tokens, d) as [`masked_attention`] takes them: as they are where a kernel may
+/// share them among the queries, else each `count` times.
 pub fn repeat_heads(x: Tensor, count: usize) -> Result<Tensor> {
-    if count == 1 || has_attention(&x) { Ok(x) } else { repeated(&x, count) }
+    if count == 1 || has_attention_of(&x) { Ok(x) } else { repeated(&x, count) }
 }
 
 fn repeated(x: &Tensor, count: usize) -> Result<Tensor> {
     let (batch, heads, tokens, d) = x.dims4()?;
     Tensor::cat(&vec![x; count], 2)?.reshape((batch, heads * count, tokens, d))
+}
+
+/// As many heads as `q` has, contiguous.
+fn heads_for(q: &Tensor, x: &Tensor) -> Result<Tensor> {
+    match q.dim(1)?.checked_div(x.dim(1)?).unwrap_or(1) {
+        0 | 1 => x.contiguous(),
+        count => repeated(x, count),
+    }
 }
 
 /// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
@@ -222,9 +237,7 @@ fn scored_attention(
     let Scores { scale, cap, window } = scores;
     let seen = if causal { Some(seen_keys(q.dim(D::Minus2)?, k.dim(D::Minus2)?, window, q.device())?) } else { None };
     let mask = mask.or(seen.as_ref());
-    let count = q.dim(1)?.checked_div(k.dim(1)?).unwrap_or(1).max(1);
-    let all = |x: &Tensor| if count == 1 { x.contiguous() } else { repeated(x, count)?.contiguous() };
-    let scores = (q.contiguous()?.matmul(&all(k)?.transpose(2, 3)?)? * scale)?;
+    let scores = (q.contiguous()?.matmul(&heads_for(q, k)?.transpose(2, 3)?)? * scale)?;
     let scores = match cap {
         None => scores,
         Some(cap) => ((scores / cap)?.tanh()? * cap)?,
@@ -237,5 +250,5 @@ fn scored_attention(
         }
         Some(mask) => scores.broadcast_add(mask)?,
     };
-    crate::ops::softmax_last_dim(&scores)?.matmul(&all(v)?)
+    crate::ops::softmax_last_dim(&scores)?.matmul(&heads_for(q, v)?)
 }

@@ -14,6 +14,8 @@ const STEP: usize = 256;
 pub(super) struct Room {
     /// The length of that dim which the storage has memory for.
     capacity: usize,
+    /// The elements of one row of it.
+    row: usize,
     /// The length that tensors have taken. A tensor of this length may take more, and only one of them gets it.
     taken: AtomicUsize,
 }
@@ -24,6 +26,7 @@ impl Room {
     fn take(&self, layout: &Layout, dim: usize, rows: std::ops::Range<usize>) -> bool {
         rows.end <= self.capacity
             && layout.start_offset() == 0
+            && elements(&layout.dims()[dim + 1..]) == self.row
             && layout.stride() == strides(layout.dims(), dim, self.capacity)
             && self.taken.compare_exchange(rows.start, rows.end, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -118,7 +121,7 @@ fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize, dtype: DType) -> R
     let mut whole = dims;
     whole[dim] = capacity;
     let mut storage = rows.device().as_rocm_device()?.empty(&Shape::from(whole.clone()), dtype)?;
-    storage.room = Some(Room { capacity, taken: AtomicUsize::new(length + count) });
+    storage.room = Some(Room { capacity, row: inner, taken: AtomicUsize::new(length + count) });
     if let Some(cache) = cache {
         put(cache, dim, &storage, (capacity * inner, 0))?;
     }

@@ -2,7 +2,7 @@
 //! and activations that are quantized once.
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::rocm_backend::{self, Caches, RocmStorage, RocmStorageSlice, WrapErr};
-use candle_core::{D, DType, Device, Layout, Module, Result, Tensor};
+use candle_core::{D, DType, Device, Layout, Module, Result, Tensor, Var};
 use candle_nn::{
     Activation, BatchNorm, ModuleT,
     fused::{self, Scores},
@@ -417,6 +417,19 @@ fn caches_grow() -> Result<()> {
 /// Keys and values.
 type Pair = (Tensor, Tensor);
 
+/// Two rows of a cache of four, taken for four rows of a cache of other rows: the room is not theirs.
+#[test]
+fn room_of_other_rows() -> Result<()> {
+    let device = device();
+    let (rows, row) = (random(&[3, 2], DType::F32, &device)?, random(&[1, 2], DType::F32, &device)?);
+    let cache = fused::grow(&[&rows, &row], 0)?;
+    let other = cache.narrow(0, 0, 2)?.flatten_all()?;
+    let grown = fused::grow(&[&other, &Tensor::new(&[99f32], &device)?], 0)?;
+    assert_eq!(values(&grown)?[4], 99.);
+    equal(&fused::grow(&[&cache, &row], 0)?, &Tensor::cat(&[&rows, &row, &row], 0)?)?;
+    equal(&cache, &Tensor::cat(&[&rows, &row], 0)?)
+}
+
 #[test]
 fn rotated_caches_grow() -> Result<()> {
     let device = device();
@@ -537,6 +550,48 @@ fn attention_on_the_cpu() -> Result<()> {
         };
         let p = candle_nn::ops::softmax_last_dim(&(q.contiguous()?.matmul(&whole(&k)?.t()?)? * 0.5)?)?;
         equal(&fused::masked_attention(&q, &k, &v, None, 0.5)?, &p.matmul(&whole(&v)?)?)?;
+    }
+    Ok(())
+}
+
+/// Keys without a gradient behind a rotation, and values with one: a model with trained weights has both.
+#[test]
+fn attention_of_tracked_values() -> Result<()> {
+    let device = device();
+    let (q, k) = (random(&[2, 4, 5, 16], DType::F32, &device)?, random(&[2, 2, 5, 16], DType::F32, &device)?);
+    let values = Var::from_tensor(&random(&[2, 2, 5, 16], DType::F32, &device)?)?;
+    let v = values.as_tensor();
+    assert!(!fused::has_attention(&q, &k, v) && fused::has_attention(&q, &k, &v.detach()));
+    let expected = fused::masked_attention(&q, &k, &v.detach(), None, 0.25)?;
+    let heads = |x: &Tensor| fused::repeat_heads(x.clone(), 2);
+    let got = fused::masked_attention(&q, &heads(&k)?, &heads(v)?, None, 0.25)?;
+    near(&got, &expected)?;
+    let gradients = got.sum_all()?.backward()?;
+    assert_eq!(gradients.get(v).map(|gradient| gradient.dims()), Some(v.dims()));
+    Ok(())
+}
+
+/// The last tokens of a batch. Only a ROCm device takes parts of what it will add.
+#[test]
+fn parts_of_inputs() -> Result<()> {
+    let of = |device: &Device| -> Result<fused::Input> {
+        let part = |i: f64| (random(&[2, 3, 4], DType::F32, device)? + i)?.detach().contiguous();
+        Ok(fused::Input { trunk: part(0.)?, branch: Some(part(1.)?) })
+    };
+    let device = device();
+    for tracked in [false, true] {
+        for device in [&device, &Device::Cpu] {
+            let mut input = of(device)?;
+            if tracked {
+                input.trunk = Var::from_tensor(&input.trunk)?.as_tensor().clone();
+            }
+            let expected = (input.branch.as_ref().expect("a branch") + &input.trunk)?.narrow(1, 2, 1)?;
+            let part = input.narrow(1, 2, 1)?;
+            assert_eq!(part.branch.is_some(), device.is_rocm() && !tracked);
+            let (sum, _) = part.normed(|x| Ok(x.clone()), |x, residual| Ok(((x + residual)?, x.clone())))?;
+            equal(&sum, &expected)?;
+            assert_eq!(sum.is_contiguous(), device.is_rocm() && !tracked);
+        }
     }
     Ok(())
 }
