@@ -69,7 +69,9 @@ fn devices() {
 fn report(options: &Options, strict: bool) -> Result<bool> {
     let faults = report::run(options)?.faults(strict);
     faults.iter().for_each(|fault| eprintln!("candle-rocm: {fault}"));
-    println!("please send the three files: an issue \"Hardware report\" (docs/report.md)");
+    if !options.quick {
+        println!("please send the three files: an issue \"Hardware report\" (docs/report.md)");
+    }
     Ok(faults.is_empty() || !strict)
 }
 

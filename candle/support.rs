@@ -20,12 +20,13 @@ pub fn open_gpu() -> Result<Device> {
     Ok(gpu)
 }
 
-/// Opens the device of an example and describes it. If it replaces the GPU, a line on standard error says so.
+/// Opens the device of an example and describes it. If it replaces the GPU, a line on standard error says so. If there
+/// is none, the diagnosis goes there.
 pub fn gpu() -> Result<(Device, String)> {
+    let gpu = Device::new_rocm(0).inspect_err(|_| eprintln!("{}", candle_rocm_sys::diagnose()))?;
     if let Some(name) = RocmDevice::replaced_by() {
         eprintln!("CANDLE_ROCM_DEVICE={name} replaces the GPU");
     }
-    let gpu = Device::new_rocm(0)?;
     let info = gpu.as_rocm_device()?.handle().info()?;
     let (name, architecture) = (info.name(), info.architecture());
     let waves = info.wave_size;

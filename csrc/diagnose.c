@@ -570,7 +570,12 @@ static void look_at_choice(diagnosis_t *self) {
   }
   const bool is_cpu = backend == CRK_BACKEND_CPU;
   const int number = is_cpu ? 32 << ordinal : (int)ordinal;
-  if (is_named) {
+  const int32_t count = backend == CRK_BACKEND_HIP ? self->hip_count : self->cuda_count;
+  if (is_named && !is_cpu && ordinal >= count) {
+    find(self, CRK_TOPIC_CHOICE, CRK_SEVERITY_PROBLEM,
+         "name another device, or unset the variable, or choose the CPU: CANDLE_ROCM_DEVICE=cpu:32",
+         "CANDLE_ROCM_DEVICE says %s:%d; the number of these devices is %d", backend_name(backend), number, (int)count);
+  } else if (is_named) {
     find(self, CRK_TOPIC_CHOICE, CRK_SEVERITY_OK, "", "CRK_BACKEND_AUTO takes %s:%d, as CANDLE_ROCM_DEVICE says",
          backend_name(backend), number);
   } else if (is_cpu && (self->wants_hip || self->wants_cuda)) {

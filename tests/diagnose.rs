@@ -540,6 +540,17 @@ fn all_is_well() {
         std::env::set_var("CANDLE_ROCM_DEVICE", "cpu:64");
         let found = Fake::new("all_is_well").navi31().diagnose();
         has(&found, Topic::Choice, Severity::Ok, "CRK_BACKEND_AUTO takes cpu:64, as CANDLE_ROCM_DEVICE says");
+        std::env::set_var("CANDLE_ROCM_DEVICE", "hip:0");
+        let found = Fake::new("all_is_well").navi31().diagnose();
+        has(&found, Topic::Choice, Severity::Ok, "CRK_BACKEND_AUTO takes hip:0, as CANDLE_ROCM_DEVICE says");
+        std::env::set_var("CANDLE_ROCM_DEVICE", "hip:3");
+        let found = Fake::new("all_is_well").navi31().diagnose();
+        has(
+            &found,
+            Topic::Choice,
+            Severity::Problem,
+            "CANDLE_ROCM_DEVICE says hip:3; the number of these devices is 1",
+        );
         std::env::set_var("CANDLE_ROCM_DEVICE", "tpu");
         let found = Fake::new("all_is_well").navi31().diagnose();
         has(&found, Topic::Choice, Severity::Problem, "CANDLE_ROCM_DEVICE is 'tpu'");

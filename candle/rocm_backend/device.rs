@@ -1,6 +1,6 @@
 //! Devices.
 use super::storage::{bytes_of, dtype_of};
-use super::{RocmFunc, RocmStorage, WrapErr, elements, kernels};
+use super::{RocmError, RocmFunc, RocmStorage, WrapErr, elements, kernels};
 use crate::backend::{BackendDevice, BackendStorage};
 use crate::{CpuStorage, DType, Layout, Result, Shape};
 use candle_rocm_sys::{Backend, Buffer, Device, Status};
@@ -56,11 +56,7 @@ fn open(ordinal: usize) -> Result<Device> {
     }
     let opened = Device::open(Backend::Hip, i32::try_from(ordinal).unwrap_or(i32::MAX));
     opened.map_err(|error| match error.status() {
-        Status::NoRuntime | Status::NoDevice => {
-            let advice = "without an AMD GPU, the feature rocm-backend and CANDLE_ROCM_DEVICE=cpu:32 run the same \
-                          kernels on the CPU";
-            crate::Error::from(error).context(advice)
-        }
+        Status::NoRuntime | Status::NoDevice => RocmError::NoGpu(error).into(),
         _ => error.into(),
     })
 }

@@ -1,8 +1,10 @@
 //! The options of the command line.
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use candle_transformers::generation::Sampling;
 use lexopt::prelude::*;
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 pub const HELP: &str = "\
 Talks with a language model in a GGUF file on a ROCm device.
@@ -52,12 +54,12 @@ impl Options {
             match argument {
                 Value(path) if model.is_none() => model = Some(path.into()),
                 Long("prompt") => options.prompt = Some(parser.value()?.string()?),
-                Long("tokens") => options.tokens = parser.value()?.parse()?,
-                Long("context") => options.context = parser.value()?.parse()?,
-                Long("temperature") => options.temperature = parser.value()?.parse()?,
-                Long("top-k") => options.top_k = Some(parser.value()?.parse()?),
-                Long("top-p") => options.top_p = Some(parser.value()?.parse()?),
-                Long("seed") => options.seed = parser.value()?.parse()?,
+                Long("tokens") => options.tokens = number("tokens", &mut parser)?,
+                Long("context") => options.context = number("context", &mut parser)?,
+                Long("temperature") => options.temperature = number("temperature", &mut parser)?,
+                Long("top-k") => options.top_k = Some(number("top-k", &mut parser)?),
+                Long("top-p") => options.top_p = Some(number("top-p", &mut parser)?),
+                Long("seed") => options.seed = number("seed", &mut parser)?,
                 Short('h') | Long("help") => return Ok(None),
                 other => return Err(other.unexpected()).context("chat MODEL.gguf [OPTIONS]; --help lists the options"),
             }
@@ -94,4 +96,9 @@ impl Options {
             (Some(k), Some(p)) => Sampling::TopKThenTopP { k, p, temperature },
         }
     }
+}
+
+fn number<T: FromStr<Err: Display>>(option: &str, parser: &mut lexopt::Parser) -> Result<T> {
+    let text = parser.value()?.string()?;
+    text.parse().map_err(|error| anyhow!("--{option} {text}: {error}"))
 }

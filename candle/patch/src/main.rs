@@ -119,6 +119,9 @@ fn main() -> ExitCode {
 }
 
 fn run(options: Options) -> Result<()> {
+    if let Some(manifest) = options.write.as_ref().filter(|manifest| !manifest.is_file()) {
+        bail!("--write {}: there is no such file; it takes the program's Cargo.toml", manifest.display());
+    }
     let mut source = options.origin.read()?;
     patch(&mut source, &repository()?)?;
     let version = options.publish_as.unwrap_or_else(|| source.version.clone());

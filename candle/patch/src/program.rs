@@ -58,7 +58,8 @@ impl Copies {
     }
 
     /// Edits a program's manifest: every dependency on one of the packages gets the features, and the workspace's
-    /// manifest gets `[patch]`. Returns the files that changed.
+    /// manifest gets `[patch]`. Returns the files that changed. A line on standard error names features that stay and
+    /// need CUDA's compiler.
     pub fn write(&self, manifest: &Path) -> Result<Vec<PathBuf>> {
         let manifest = manifest.canonicalize().with_context(|| manifest.display().to_string())?;
         let root = workspace_manifest(&manifest)?;
@@ -89,6 +90,10 @@ impl Copies {
             self.patch(&root, &mut program, &uses)?;
         }
         save(&manifest, &program, &mut changed)?;
+        for feature in uses.of_cuda {
+            let name = manifest.display();
+            eprintln!("{name}: the feature {feature} stays. It needs CUDA's nvcc: remove it where there is none");
+        }
         Ok(changed)
     }
 
@@ -113,6 +118,9 @@ impl Copies {
                 }
                 let features = dependency.entry("features").or_insert(value(Array::new()));
                 let features = features.as_array_mut().context("features are no array")?;
+                let of_cuda = ["cuda", "cudnn", "flash-attn", "nccl"];
+                let kept = features.iter().filter_map(|there| of_cuda.iter().find(|f| there.as_str() == Some(f)));
+                uses.of_cuda.extend(kept);
                 for feature in &self.features {
                     if !features.iter().any(|there| there.as_str() == Some(feature)) {
                         features.push(feature);
@@ -221,6 +229,8 @@ impl Copies {
 struct Uses {
     names: BTreeSet<&'static str>,
     sources: BTreeSet<String>,
+    /// Features for NVIDIA GPUs, which stay.
+    of_cuda: BTreeSet<&'static str>,
 }
 
 fn read(path: &Path) -> Result<DocumentMut> {
