@@ -111,13 +111,10 @@ fn attention_by_tokens(
     Ok(Tensor::from_storage(Storage::Rocm(dst), shape, BackpropOp::none(), false))
 }
 
-/// The widest head that the kernels take.
-const WIDEST_HEAD: usize = 512;
-
 /// Whether attention on a ROCm device takes the tensors.
 #[cfg(feature = "_rocm")]
 fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
-    let is_narrow = [q, v].iter().all(|t| t.dims().last().is_some_and(|d| *d <= WIDEST_HEAD));
+    let is_narrow = [q, v].iter().all(|t| t.dims().last().is_some_and(|d| *d <= 512));
     let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
     let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
     let fits_scores = |mask: &Tensor| match (q.dims4(), k.dims4()) {

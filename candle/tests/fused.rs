@@ -4,11 +4,12 @@ use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::rocm_backend::{self, Caches, RocmStorage, RocmStorageSlice, WrapErr};
 use candle_core::{D, DType, Device, Layout, Module, Result, Tensor, Var};
 use candle_nn::{
-    Activation, BatchNorm, ModuleT,
+    Activation, BatchNorm, ModuleT, VarBuilder, VarMap,
     fused::{self, Scores},
     kv_cache::{ConcatKvCache, KvCache, RotatingKvCache},
 };
 use candle_rocm_tests::device;
+use candle_transformers::models::mistral;
 
 fn random(shape: &[usize], dtype: DType, device: &Device) -> Result<Tensor> {
     Tensor::randn(0f32, 1., shape, device)?.to_dtype(dtype)
@@ -568,6 +569,32 @@ fn attention_of_tracked_values() -> Result<()> {
     near(&got, &expected)?;
     let gradients = got.sum_all()?.backward()?;
     assert_eq!(gradients.get(v).map(|gradient| gradient.dims()), Some(v.dims()));
+    Ok(())
+}
+
+/// A model whose weights are variables: its logits are those of the same weights without gradients, and the first layer
+/// has gradients.
+#[test]
+fn a_model_with_variables() -> Result<()> {
+    let config: mistral::Config = serde_json::from_value(serde_json::json!({
+        "vocab_size": 32, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "head_dim": null, "num_key_value_heads": 2, "hidden_act": "silu",
+        "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10_000.0, "sliding_window": null,
+        "use_flash_attn": false,
+    }))
+    .map_err(candle_core::Error::wrap)?;
+    let device = device();
+    let variables = VarMap::new();
+    let mut model = mistral::Model::new(&config, VarBuilder::from_varmap(&variables, DType::F32, &device))?;
+    let all = variables.data().lock().unwrap().clone();
+    let tensors = all.iter().map(|(name, variable)| (name.clone(), variable.as_tensor().detach())).collect();
+    let mut plain = mistral::Model::new(&config, VarBuilder::from_tensors(tensors, DType::F32, &device))?;
+    let ids = Tensor::new(&[[1u32, 2, 3, 4, 5], [6, 7, 8, 9, 10]], &device)?;
+    let logits = model.forward(&ids, 0)?;
+    near(&logits, &plain.forward(&ids, 0)?)?;
+    let gradients = logits.sqr()?.sum_all()?.backward()?;
+    let with_gradients = all.values().filter(|variable| gradients.get(variable.as_tensor()).is_some()).count();
+    assert_eq!((with_gradients, all.len()), (13, 21), "as many as of Candle's CPU device");
     Ok(())
 }
 
