@@ -33,8 +33,8 @@ crk_status_t crk_priv_window_reach(const crk_window_t *window, size_t output_pad
 crk_status_t crk_priv_check_rank(const char *where, const char *name, const crk_layout_t *layout, uint32_t rank,
                                  crk_extent_t *extent);
 
-/* Fails where two elements of a dst may share memory: a stride must pass all elements of the dims with smaller ones. The
- * layout is valid. Its name is `name` with "_layout" behind it. */
+/* Fails where two elements of a dst may share memory: a stride must pass all elements of the dims with smaller ones.
+ * The layout is valid. Its name is `name` with "_layout" behind it. */
 crk_status_t crk_priv_check_no_sharing(const char *where, const char *name, const crk_layout_t *layout);
 
 /* Checks a source of any layout. `extent` is the extent of its layout. Returns in `first` the address of its first
