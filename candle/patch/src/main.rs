@@ -169,9 +169,10 @@ fn patch(source: &mut Source, repository: &Path) -> Result<()> {
         source.files.extend(files.into_iter().map(|(name, bytes)| (prefix.clone() + &name, bytes)));
     }
     if !problems.is_empty() {
-        let list = problems.join("\n");
+        let (list, fit) = (problems.join("\n"), hooks::RELEASES.join(", "));
         bail!(
-            "{} of the hooks in candle/patch do not fit these sources of Candle {}; nothing is written\n{list}",
+            "{} of the hooks in candle/patch do not fit these sources of Candle {}; nothing is written\n{list}\n\
+             The releases that fit are {fit}",
             problems.len(),
             source.version
         );
