@@ -36,6 +36,7 @@ static crk_status_t count(const char *where, const char *name, int64_t value, si
  * only check that the pointer is not NULL, that it is aligned, and that memory does not overlap. */
 static crk_const_view_t source(const void *ptr) { return (crk_const_view_t){ptr, SIZE_MAX - (uintptr_t)ptr}; }
 static crk_view_t target(void *ptr) { return (crk_view_t){ptr, source(ptr).bytes}; }
+static crk_view_t optional(void *ptr) { return ptr != NULL ? target(ptr) : (crk_view_t){NULL, 0}; }
 
 /* ---- mat-vec */
 
@@ -240,8 +241,8 @@ static crk_status_t moe_gemm(const char *where, crk_device_t self, const given_e
   crk_dtype_t dtype;
   CRK_TRY(half_type(where, "dtype", dtype_number, &dtype));
   return crk_moe_gemm(self, dtype, e.count, e.rows, e.k, e.tokens, e.topk, source(weights), source(input),
-                      e.sorted_token_ids, e.expert_ids, e.topk_weights, target(output), target(expert_counts),
-                      target(expert_offsets));
+                      e.sorted_token_ids, e.expert_ids, e.topk_weights, target(output), optional(expert_counts),
+                      optional(expert_offsets));
 }
 
 void crk_moe_gemm_gguf(const float *input, const void *weights, const int32_t *sorted_token_ids,

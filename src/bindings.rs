@@ -1,4 +1,4 @@
-// include/ fnv1a 10dac9d44064611273f7a9bfce611aca
+// include/ fnv1a f400853a8acb1dbb76d4159916647d51
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1045,9 +1045,10 @@ unsafe extern "C" {
     /** dst\[i\] = op over all ranks r of src_r\[i\], on every rank, for i \< count. `src` may be `dst`.
 
  This library does some sums of F32, F16 and BF16 by itself, among 2 to 8 GPUs of one host that reach each other's
- memory. crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of
- up to 128 KiB are one launch. Among two GPUs, sums of 1 to 8 MiB are a copy and two launches unless they are
- captured; with crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in
+ memory. AMD GPUs also need fine-grained memory, which they have on PCIe only with HSA_FORCE_FINE_GRAIN_PCIE=1.
+ crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of up to
+ 128 KiB are one launch. Among two NVIDIA GPUs, or two AMD GPUs of CDNA 2 or later, sums of 1 to 8 MiB are a copy and
+ two launches unless they are captured; with crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in
  f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or
  NCCL.*/
     pub fn crk_comm_all_reduce(
@@ -1822,7 +1823,8 @@ pub struct crk_attention {
     /// (batch, kv heads, keys, dv), or (blocks, kv heads, block, dv); as q
     pub v_layout: *const crk_layout_t,
     pub v: crk_const_view_t,
-    /// (batch, heads, queries, dv); as q. No two elements share memory
+    /** (batch, heads, queries, dv); as q. Each stride passes all elements of the dims
+ with smaller strides*/
     pub dst_layout: *const crk_layout_t,
     pub dst: crk_view_t,
     /// of the scores; any finite number
@@ -2032,8 +2034,8 @@ unsafe extern "C" {
  A start, length or block out of range is the caller's mistake that this function cannot see: it must not happen.
 
  An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown dtype, dims that do
- not fit each other, a last dim that is not contiguous, a view that is not aligned, a dst or an lse that overlaps
- another argument), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view), CRK_UNSUPPORTED (another dtype, a d or dv
+ not fit each other, a last dim that is not contiguous, a view that is not aligned, a dst whose elements may
+ share memory, a dst or an lse that overlaps another argument), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view), CRK_UNSUPPORTED (another dtype, a d or dv
  without a kernel, 2^31 tiles of queries or more, a field of a newer version that is not 0), CRK_OUT_OF_MEMORY or
  CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
     pub fn crk_attention(
@@ -3295,8 +3297,8 @@ unsafe extern "C" {
  take it for 0.
 
  expert_counts\[e\] becomes the number of times that e is in expert_ids. expert_offsets\[e\] becomes the sum of the counts
- before e, and expert_offsets\[experts\] the sum of all. Both are i32, and either may have ptr NULL. One launch where
- both are NULL, else two. No scratch memory.*/
+ before e, and expert_offsets\[experts\] the sum of all. Both are i32, and either may be {NULL, 0}. One launch where
+ both are, else two. No scratch memory.*/
     pub fn crk_moe_gemm(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -3322,7 +3324,7 @@ unsafe extern "C" {
  among its logits gets weights of NaN.
 
  sorted_token_ids and expert_ids (u32, tokens \* topk) get the numbers m of the results and topk_ids\[m\], sorted by
- expert and then by m, as the products above take them. Both may have ptr NULL.
+ expert and then by m, as the products above take them. Both may be {NULL, 0}.
 
  One launch, or that of crk_argsort too for more than 256 sorted results. At most 512 experts, and a topk of at most
  32 (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two may overlap.*/
@@ -3641,8 +3643,8 @@ unsafe extern "C" {
         dst: crk_view_t,
     ) -> crk_status_t;
 }
-/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. No two
- elements of the result share memory.*/
+/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride of
+ dst passes all elements of the dims with smaller strides, so that no two of its elements share memory.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_rope_rows {
@@ -3678,8 +3680,8 @@ impl Default for crk_rope_rows {
         }
     }
 }
-/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. No two
- elements of the result share memory.*/
+/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride of
+ dst passes all elements of the dims with smaller strides, so that no two of its elements share memory.*/
 pub type crk_rope_rows_t = crk_rope_rows;
 unsafe extern "C" {
     /** Rotates the queries and the keys of a layer as crk_rope does, and copies its values, in one launch. The results may

@@ -214,7 +214,12 @@ fn ordinary_memory_in_place_of_fine_grained_memory() {
     by_the_library("ordinary_memory_in_place_of_fine_grained_memory", ("HIP_DOUBLE_FINE_GRAINED", "0"));
 }
 
-/// On other GPUs than CDNA 2 and later the bytes of a copy may arrive after the store that tells of them.
+#[test]
+fn a_runtime_that_does_not_know_fine_grained_memory() {
+    by_the_library("a_runtime_that_does_not_know_fine_grained_memory", ("HIP_DOUBLE_FINE_GRAINED", "-1"));
+}
+
+/// Before CDNA 2 the bytes of a copy may arrive after the store that tells of them.
 #[test]
 fn gpus_without_ordered_copies() {
     let settings = [("HIP_DOUBLE_DEVICES", "2"), ("HIP_DOUBLE_FINE_GRAINED", "1")];

@@ -48,7 +48,7 @@ fn reports_of_mixtures_name_their_function() {
         let device = open(&target.name).expect("a device");
         let zeros = |bytes: usize| device.upload(&vec![0u8; bytes]).expect("memory");
         let (weights, x, dst) = (zeros(2 * 32 * 18), zeros(2 * 36), zeros(2 * 32 * 4));
-        let tokens = device.upload(&[0u32, 1]).expect("memory");
+        let (floats, tokens) = (zeros(2 * 32 * 4), device.upload(&[0u32, 1]).expect("memory"));
         for (name, experts, tokens_of) in
             [("expert_ids has 7", [7u32, 0], [0u32, 1]), ("sorted_token_ids has 9", [0, 1], [9, 1])]
         {
@@ -56,10 +56,18 @@ fn reports_of_mixtures_name_their_function() {
             let experts = device.upload(&experts).expect("memory");
             let (w, from, to) = (weights.raw_view().into(), x.raw_view().into(), dst.raw_view());
             let (t, e) = (tokens.raw_view().into(), experts.raw_view().into());
-            let (handle, q, none) = (device.raw(), Quant::Q4_0, sys::crk_view_t::default());
+            let floats = floats.raw_view().into();
+            let (handle, q, f32_, none) = (device.raw(), Quant::Q4_0, DType::F32, sys::crk_view_t::default());
             // SAFETY: live arguments.
-            let calls: [(&str, &dyn Fn() -> Status); 3] = unsafe {
+            let calls: [(&str, &dyn Fn() -> Status); 5] = unsafe {
                 [
+                    ("crk_moe_gguf: ", &|| {
+                        sys::crk_moe_gguf(handle, q, f32_, 2, 32, 32, 2, 1, w, floats, t, e, none.into(), to)
+                    }),
+                    // A gate without a kernel of its own: two products, and the gate of them.
+                    ("crk_moe_gguf_gate: ", &|| {
+                        sys::crk_moe_gguf_gate(handle, GateOp::Relu, q, 2, 32, 32, 2, 1, w, w, from, t, e, to, none)
+                    }),
                     ("crk_moe_gguf_columns: ", &|| {
                         sys::crk_moe_gguf_columns(handle, q, 2, 32, 32, 2, 1, w, from, t, e, none.into(), to)
                     }),

@@ -51,10 +51,10 @@ impl std::fmt::Debug for RocmDevice {
 
 /// Opens the device that replaces the GPUs, or else HIP device `ordinal`.
 fn open(ordinal: usize) -> Result<Device> {
-    if RocmDevice::replaced_by().is_some() {
-        return Device::open_best().w(); // It reads the same variable.
-    }
-    let opened = Device::open(Backend::Hip, i32::try_from(ordinal).unwrap_or(i32::MAX));
+    let opened = match RocmDevice::replaced_by() {
+        Some(_) => Device::open_best(), // It reads the same variable.
+        None => Device::open(Backend::Hip, i32::try_from(ordinal).unwrap_or(i32::MAX)),
+    };
     opened.map_err(|error| match error.status() {
         Status::NoRuntime | Status::NoDevice => RocmError::NoGpu(error).into(),
         _ => error.into(),

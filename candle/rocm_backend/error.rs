@@ -5,7 +5,8 @@ use crate::{DType, Layout};
 /// The reason for a failure on a ROCm device.
 #[derive(thiserror::Error, Debug)]
 pub enum RocmError {
-    /// An error of `candle-rocm-sys`. Its status tells apart out of memory and a missing architecture.
+    /// An error of `candle-rocm-sys`. Its status tells apart out of memory, a missing library and a missing
+    /// architecture.
     #[error(transparent)]
     Kernels(#[from] candle_rocm_sys::Error),
 
@@ -14,7 +15,7 @@ pub enum RocmError {
         "{0}\n`candle_core::rocm_backend::kernels::diagnose()` tells what is missing. Without an AMD GPU, the feature \
          rocm-backend and CANDLE_ROCM_DEVICE=cpu:32 run the same kernels on the CPU"
     )]
-    NoGpu(#[source] candle_rocm_sys::Error),
+    NoGpu(candle_rocm_sys::Error),
 
     /// The op has no kernel for this dtype.
     #[error("unsupported dtype {dtype:?} for {op}")]

@@ -587,8 +587,8 @@ impl Input {
         }
     }
 
-    /// A part of it along `dim`. Other devices add first, as the models do: which ops a norm has depends on whether the
-    /// part is contiguous.
+    /// A part of it along `dim`. Other devices, and tracked tensors, add first, as the models do: the ops of a norm
+    /// depend on whether the part is contiguous.
     pub fn narrow(&self, dim: usize, start: usize, len: usize) -> Result<Self> {
         match &self.branch {
             None => Ok(self.trunk.narrow(dim, start, len)?.into()),

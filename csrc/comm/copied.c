@@ -6,9 +6,9 @@
  * kernel `meet` waits for the other's piece, and an element-wise kernel adds. All of it is in one stream. So a rank
  * that has sent piece n + 1 has added piece n, and its slot is free for piece n + 2.
  *
- * No kernel here releases or acquires memory of another GPU. Exchange areas are fine-grained memory, which other GPUs
- * write without a cache, and which their writes remove from the own one. Areas for which that does not hold, or which
- * see copies out of order, take no pieces (`peer_copies_in_order`). */
+ * No kernel here releases or acquires memory of another GPU. On AMD GPUs an exchange area is fine-grained memory:
+ * writes of other GPUs to it leave no stale lines in the caches of its own GPU. A GPU that sees copies out of order takes
+ * no pieces (`peer_copies_in_order`). */
 #include "comm/transport.h"
 #include "launch/elementwise.h"
 

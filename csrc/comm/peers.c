@@ -63,7 +63,10 @@ static crk_status_t prepare(crk_comm_t self, record_t *mine) {
     return crk_priv_error(CRK_UNSUPPORTED, "no memory for peers");
   }
   CRK_TRY(crk_priv_one_shot_load(device));
-  CRK_TRY(crk_priv_copied_load(device));
+  mine->takes_copies = driver->peer_copies_in_order(device->driver_device);
+  if (mine->takes_copies) {
+    CRK_TRY(crk_priv_copied_load(device));
+  }
   crk_comm_area_t *area = calloc(1, sizeof *area);
   if (area == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "no host memory for an exchange area");
@@ -82,7 +85,6 @@ static crk_status_t prepare(crk_comm_t self, record_t *mine) {
   if (!crk_priv_host(mine->host, sizeof mine->host)) {
     mine->host[0] = '\0';
   }
-  mine->takes_copies = driver->peer_copies_in_order(device->driver_device);
   mine->area = (uintptr_t)area;
   mine->has_handle = driver->peer_export(device->driver_device, area->memory, &mine->handle) == CRK_OK;
   return CRK_OK;

@@ -487,9 +487,9 @@ static crk_status_t hip_alloc(crk_driver_device_t *device, size_t bytes, void **
 
 static void hip_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipFree(ptr)); }
 
-/* Uncached: loads of this GPU then see the stores of other GPUs while a kernel runs. A runtime without fine-grained
- * memory of the device takes the flag and gives ordinary memory, whose stores may never be seen. That is so on PCIe,
- * unless HSA_FORCE_FINE_GRAIN_PCIE is set. */
+/* Uncached: loads of this GPU then see the stores of other GPUs while a kernel runs. Without fine-grained memory of the
+ * device, a runtime gives ordinary memory for this flag. Its stores may never be seen. That is so on PCIe, unless
+ * HSA_FORCE_FINE_GRAIN_PCIE is set. */
 static crk_status_t hip_peer_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
   NEED(hipExtMallocWithFlags);
   CRK_TRY(hip_bind(device));
@@ -510,8 +510,8 @@ static crk_status_t hip_peer_alloc(crk_driver_device_t *device, size_t bytes, vo
   return CRK_OK;
 }
 
-/* Writes over PCIe pass a buffer of the receiver (HDP), which must be flushed between the bytes and the store that
- * tells of them. RCCL does so on GPUs before CDNA 2. */
+/* Writes over PCIe pass a buffer of the receiver (HDP). It must be flushed between the bytes and the store that tells of
+ * them, as RCCL does on GPUs before CDNA 2. */
 static bool hip_peer_copies_in_order(const crk_driver_device_t *device) {
   const crk_architecture_t *architecture = crk_priv_architecture_find(device->info.architecture);
   return architecture != NULL && CRK_MATRIX_IS_MFMA(architecture->matrix) && architecture->matrix != CRK_MATRIX_MFMA1;

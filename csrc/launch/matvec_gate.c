@@ -101,7 +101,7 @@ crk_status_t crk_mul_mat_vec_gate(crk_device_t self, crk_gate_op_t op, crk_quant
                                   crk_const_view_t x, crk_view_t dst, crk_view_t blocks) {
   static const char where[] = "crk_mul_mat_vec_gate";
   CRK_CHECK_HANDLE(self, DEVICE, where);
-  const bool quantizes = blocks.ptr != NULL || blocks.bytes != 0;
+  const bool quantizes = crk_priv_is_given(crk_const(blocks));
   gate_call_t call = {.op = op,
                       .quant = quant,
                       .dtype = dtype,

@@ -162,7 +162,7 @@ crk_status_t crk_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtype_t d
                           "%zu bytes",
                           where, rows->samples, rows->channels, rows->columns, rows->padded_k, (size_t)SIZE_MAX);
   }
-  const bool by_ids = ids.ptr != NULL || ids.bytes != 0;
+  const bool by_ids = crk_priv_is_given(ids);
   const uint32_t element_bytes = (uint32_t)crk_dtype_size(dtype);
   size_t x_rows, elements;
   CRK_TRY(rows_of_x(where, rows, x, element_bytes, by_ids, &x_rows, &elements));

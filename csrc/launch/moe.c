@@ -75,7 +75,7 @@ static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
   for (int i = TOKENS; i < ARGUMENTS; i++) {
     /* Two arguments are optional. Without sorted_token_ids tokens are in order; without topk_weights all weights are
      * 1. */
-    if (arguments[i].name != NULL && (i != TOPK_WEIGHTS || arguments[i].view.ptr != NULL)) {
+    if (arguments[i].name != NULL && (i != TOPK_WEIGHTS || crk_priv_is_given(arguments[i].view))) {
       CRK_TRY(crk_priv_moe_check(where, &arguments[i], m->tokens, 4));
     }
   }
@@ -108,7 +108,7 @@ static crk_status_t mixture_init(mixture_t *m, const char *where, crk_dtype_t dt
   CRK_TRY(crk_priv_check_count(where, "k", k));
   CRK_TRY(crk_priv_check_count(where, "tokens", tokens));
   CRK_TRY(crk_priv_check_count(where, "topk", topk));
-  if (topk_weights.ptr == NULL) {
+  if (!crk_priv_is_given(topk_weights)) {
     CRK_REFUSE_IF(topk == 0 || tokens % topk != 0,
                   "%s: tokens is %zu; without topk_weights it must be a multiple of topk, %zu", where, tokens, topk);
     m->inputs = tokens / topk;
@@ -509,7 +509,7 @@ crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t 
   static const char where[] = "crk_moe_gguf_gate";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", where, (int)op);
-  const bool quantizes = blocks.ptr != NULL || blocks.bytes != 0;
+  const bool quantizes = crk_priv_is_given(crk_const(blocks));
   mixture_t m;
   CRK_TRY(mixture_init(&m, where, CRK_DTYPE_F32, experts, rows, k, tokens, topk, gate, x, sorted_token_ids, expert_ids,
                        (crk_const_view_t){NULL, 0}, dst));
@@ -598,7 +598,8 @@ crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, 
   CRK_TRY(crk_priv_moe_check(where, ids, tokens, 4));
   crk_moe_argument_t written[] = {{"expert_counts", crk_const(expert_counts), 0},
                                   {"expert_offsets", crk_const(expert_offsets), 0}};
-  const bool counts = expert_counts.ptr != NULL, offsets = expert_offsets.ptr != NULL;
+  const bool counts = crk_priv_is_given(crk_const(expert_counts)),
+             offsets = crk_priv_is_given(crk_const(expert_offsets));
   CRK_TRY(counts ? crk_priv_moe_check(where, &written[0], experts, 4) : CRK_OK);
   CRK_TRY(offsets ? crk_priv_moe_check(where, &written[1], experts + 1, 4) : CRK_OK);
   for (size_t i = 0; i < 2; i++) {

@@ -21,7 +21,7 @@ typedef struct routing {
   const char *where;
   size_t experts, tokens, topk;
   bool normalise;
-  crk_view_t results[RESULTS]; /* in the order of their names; the last two may have ptr NULL */
+  crk_view_t results[RESULTS]; /* in the order of their names; the last two may be {NULL, 0} */
   size_t count; /* numbers of a result; 0: nothing is left to do */
   uint32_t kernel; /* the index of its share */
   bool is_sorted; /* the last two results are given */
@@ -29,7 +29,7 @@ typedef struct routing {
 
 /* Checks the sizes, and sets the last fields. */
 static crk_status_t routing_check(routing_t *r) {
-  const void *sorted = r->results[2].ptr, *of = r->results[3].ptr;
+  const crk_view_t sorted = r->results[2], of = r->results[3];
   const uint32_t most_experts = 32 * route_shares[ROUTES - 1];
   if (r->experts > most_experts || r->topk > MOST_TOPK) {
     return crk_priv_error(CRK_UNSUPPORTED, "%s: experts is %zu, at most %u; topk is %zu, at most %d", r->where,
@@ -39,10 +39,11 @@ static crk_status_t routing_check(routing_t *r) {
   CRK_TRY(crk_priv_check_count(r->where, "tokens", r->tokens));
   r->count = r->tokens * r->topk;
   CRK_TRY(crk_priv_check_count(r->where, "tokens * topk", r->count));
-  CRK_REFUSE_IF((sorted == NULL) != (of == NULL),
-                "%s: sorted_token_ids.ptr is %p and expert_ids.ptr is %p; either both or none is NULL", r->where,
-                sorted, of);
-  r->is_sorted = of != NULL;
+  r->is_sorted = crk_priv_is_given(crk_const(of));
+  CRK_REFUSE_IF(crk_priv_is_given(crk_const(sorted)) != r->is_sorted,
+                "%s: sorted_token_ids.ptr is %p (%zu bytes) and expert_ids.ptr is %p (%zu bytes); either both or none "
+                "is {NULL, 0}",
+                r->where, sorted.ptr, sorted.bytes, of.ptr, of.bytes);
   while (r->experts > 32 * route_shares[r->kernel]) {
     r->kernel++;
   }

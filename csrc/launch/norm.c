@@ -81,7 +81,7 @@ static row_form_t choose_row_form(const norm_call_t *call, uint32_t kind, const 
 /* Checks a parameter: one row, or {NULL, 0} where it is absent. */
 static crk_status_t check_parameter(const norm_call_t *call, const char *name, crk_const_view_t view, size_t cols,
                                     uint32_t bytes, size_t dst_bytes) {
-  if (view.ptr == NULL && view.bytes == 0) {
+  if (!crk_priv_is_given(view)) {
     return CRK_OK;
   }
   const char *where = ops[call->op].where;

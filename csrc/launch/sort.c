@@ -166,7 +166,7 @@ crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_
                 (unsigned)layout->rank - 1, (size_t)columns, UINT32_MAX);
   CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, sizeof(uint32_t)));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * sizeof(uint32_t), "src", first, numel * bytes));
-  if (values.ptr != NULL || values.bytes != 0) {
+  if (crk_priv_is_given(crk_const(values))) {
     CRK_TRY(crk_priv_check_elements(where, "values", crk_const(values), numel, bytes));
     CRK_TRY(crk_priv_check_apart(where, "values", values.ptr, numel * bytes, "src", first, numel * bytes));
     CRK_TRY(crk_priv_check_apart(where, "values", values.ptr, numel * bytes, "dst", dst.ptr, numel * sizeof(uint32_t)));

@@ -14,7 +14,8 @@
  *   HIP_DOUBLE_XCCS           accelerator dies per device, with an L2 cache each; without it the runtime does not know
  *   GPU_ENABLE_WGP_MODE  0: counts RDNA compute units singly, not in pairs, as the real runtime does
  *   HIP_DOUBLE_PEERS     0: the devices do not reach each other's memory
- *   HIP_DOUBLE_FINE_GRAINED  1: there is memory that devices write while another one reads it
+ *   HIP_DOUBLE_FINE_GRAINED  1: there is memory that devices write while another one reads it; below 0: the
+ *                            runtime does not know
  *   HIP_DOUBLE_FAIL      calls that fail, see hip_double_fail
  *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, to time callers
  *
@@ -813,6 +814,7 @@ API hipDeviceGetAttribute(int *value, int attribute, int device) {
       break; /* warp size */
     case 10016:
       *value = atoi(setting("HIP_DOUBLE_FINE_GRAINED", "0"));
+      REFUSE(*value < 0, hipErrorInvalidValue);
       break; /* fine-grained memory. Without it hipExtMallocWithFlags gives ordinary memory */
     case 10018:
       REFUSE(state.xccs < 0, hipErrorInvalidValue);

@@ -1255,6 +1255,7 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "sorted_token_ids", small, route(8, 2, x, y, d, part(s, 0, 15), b))?;
         try_one(where_, "expert_ids", small, route(8, 2, x, y, d, s, part(b, 0, 15)))?;
         try_one(where_, "expert_ids.ptr", invalid, route(8, 2, x, y, d, s, NONE))?;
+        try_one(where_, "sorted_token_ids.ptr is NULL", invalid, route(8, 2, x, y, d, null_of(16), null_of(16)))?;
         try_one(where_, "topk_ids overlaps logits", invalid, route(8, 2, x, y, x, s, b))?;
         try_one(where_, "topk_ids overlaps topk_weights", invalid, route(8, 2, x, y, y, s, b))?;
         try_one(where_, "expert_ids overlaps sorted_token_ids", invalid, route(8, 2, x, y, d, s, s))?;
@@ -1314,6 +1315,11 @@ fn refused(target: &Target) -> Outcome {
         let shared = Layout::strided(&[1, 2, 2, 8], &[32, 16, 0, 1], 0).map_err(error)?;
         let word = "rows[1].dst_layout.strides[2] is 0; elements of rows[1].dst would share memory";
         try_one(where_, word, invalid, rope(0, f32_, (&rows, x, d), (&shared, 256), &table))?;
+        let near = Layout::strided(&[1, 2, 2, 8], &[0, 15, 8, 1], 0).map_err(error)?;
+        let word = "rows[1].dst_layout.strides[1] is 15; elements of rows[1].dst would share memory";
+        try_one(where_, word, invalid, rope(0, f32_, (&rows, x, d), (&near, 256), &table))?;
+        let apart = Layout::strided(&[1, 2, 2, 8], &[0, 8, 20, 1], 0).map_err(error)?;
+        succeeded(rope(0, f32_, (&rows, x, d), (&apart, 256), &table))?;
         try_one(where_, "cos_layout.dims[1]", invalid, rope(0, f32_, (&rows, x, d), k, &narrow))?;
         try_one(where_, "rows[0].dst overlaps rows[0].src", invalid, rope(0, f32_, (&rows, x, x), k, &table))?;
         try_one(where_, "rows[0].dst overlaps cos", invalid, rope(0, f32_, (&rows, x, y), k, &table))?;

@@ -90,11 +90,26 @@ impl Copies {
             self.patch(&root, &mut program, &uses)?;
         }
         save(&manifest, &program, &mut changed)?;
-        for feature in uses.of_cuda {
-            let name = manifest.display();
-            eprintln!("{name}: the feature {feature} stays. It needs CUDA's nvcc: remove it where there is none");
+        for path in BTreeSet::from([manifest, root]) {
+            for feature in self.features_of_cuda(&mut read(&path)?) {
+                let name = path.display();
+                eprintln!("{name}: the feature {feature} stays. It needs CUDA's nvcc: remove it where there is none");
+            }
         }
         Ok(changed)
+    }
+
+    /// The features of a manifest's dependencies on the packages that need CUDA's compiler.
+    fn features_of_cuda(&self, manifest: &mut DocumentMut) -> BTreeSet<&'static str> {
+        let mut found = BTreeSet::new();
+        for table in dependency_tables(manifest) {
+            for (_, item) in table.iter_mut().filter(|(key, item)| self.named(key.get(), item).is_some()) {
+                let features = item.as_table_like().and_then(|table| table.get("features")).and_then(Item::as_array);
+                let names = features.into_iter().flatten().filter_map(|feature| feature.as_str());
+                found.extend(names.filter_map(|name| ["cuda", "cudnn", "nccl"].into_iter().find(|f| *f == name)));
+            }
+        }
+        found
     }
 
     /// Adds the features to every dependency on one of the packages.
@@ -118,9 +133,6 @@ impl Copies {
                 }
                 let features = dependency.entry("features").or_insert(value(Array::new()));
                 let features = features.as_array_mut().context("features are no array")?;
-                let of_cuda = ["cuda", "cudnn", "flash-attn", "nccl"];
-                let kept = features.iter().filter_map(|there| of_cuda.iter().find(|f| there.as_str() == Some(f)));
-                uses.of_cuda.extend(kept);
                 for feature in &self.features {
                     if !features.iter().any(|there| there.as_str() == Some(feature)) {
                         features.push(feature);
@@ -229,8 +241,6 @@ impl Copies {
 struct Uses {
     names: BTreeSet<&'static str>,
     sources: BTreeSet<String>,
-    /// Features for NVIDIA GPUs, which stay.
-    of_cuda: BTreeSet<&'static str>,
 }
 
 fn read(path: &Path) -> Result<DocumentMut> {
@@ -357,6 +367,15 @@ candle-transformers = { path = \"/there/candle-transformers\" }
         let old = Program::new("old", "[dependencies]\ncandle-core = \"0.10\"\n");
         let refusal = format!("{:#}", copies().write(&old.manifest()).unwrap_err());
         assert!(refusal.contains("asks for candle-core 0.10, and the copies are of 0.11.1"), "{refusal}");
+    }
+
+    #[test]
+    fn features_that_need_cuda() {
+        let of = |lines: &str| copies().features_of_cuda(&mut lines.parse().unwrap()).into_iter().collect::<Vec<_>>();
+        let features = "{ version = \"0.11\", features = [\"cudnn\", \"flash-attn\", \"cuda\"] }";
+        assert_eq!(of(&format!("[dependencies]\ncandle-core = {features}\n")), ["cuda", "cudnn"]);
+        assert_eq!(of(&format!("[workspace.dependencies]\ncandle-nn = {features}\n")), ["cuda", "cudnn"]);
+        assert!(of(&format!("[dependencies]\nother = {features}\ncandle-nn = \"0.11\"\n")).is_empty());
     }
 
     #[test]

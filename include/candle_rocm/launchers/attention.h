@@ -35,7 +35,8 @@ typedef struct crk_attention {
   crk_const_view_t k;
   const crk_layout_t *v_layout; /* (batch, kv heads, keys, dv), or (blocks, kv heads, block, dv); as q */
   crk_const_view_t v;
-  const crk_layout_t *dst_layout; /* (batch, heads, queries, dv); as q. No two elements share memory */
+  const crk_layout_t *dst_layout; /* (batch, heads, queries, dv); as q. Each stride passes all elements of the dims
+                                   * with smaller strides */
   crk_view_t dst;
   float scale; /* of the scores; any finite number */
   float softcap; /* a score s becomes softcap * tanh(s / softcap); 0 for none */
@@ -114,8 +115,8 @@ static inline crk_attention_t crk_attention_defaults(void) {
  * A start, length or block out of range is the caller's mistake that this function cannot see: it must not happen.
  *
  * An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown dtype, dims that do
- * not fit each other, a last dim that is not contiguous, a view that is not aligned, a dst or an lse that overlaps
- * another argument), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view), CRK_UNSUPPORTED (another dtype, a d or dv
+ * not fit each other, a last dim that is not contiguous, a view that is not aligned, a dst whose elements may
+ * share memory, a dst or an lse that overlaps another argument), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view), CRK_UNSUPPORTED (another dtype, a d or dv
  * without a kernel, 2^31 tiles of queries or more, a field of a newer version that is not 0), CRK_OUT_OF_MEMORY or
  * CRK_CAPTURE (no scratch memory), or CRK_DEVICE. */
 CRK_API crk_status_t crk_attention(crk_device_t self, const crk_attention_t *call);

@@ -5,7 +5,7 @@
  *   dst[token][i] = scale * the sum over j of weights[expert][i][j] * x[input][j]
  *
  * for token = sorted_token_ids[m] and expert = expert_ids[m], for m below `tokens`. With topk_weights, scale is
- * topk_weights[token] and input is token. Without them (ptr is NULL) scale is 1 and input is token / topk, where tokens
+ * topk_weights[token] and input is token. Without them ({NULL, 0}) scale is 1 and input is token / topk, where tokens
  * is a multiple of topk.
  *
  * weights are `experts` matrices of `rows` rows of `k` elements. x has a row of k elements for each input, and dst has
@@ -97,8 +97,8 @@ CRK_API crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, 
  * take it for 0.
  *
  * expert_counts[e] becomes the number of times that e is in expert_ids. expert_offsets[e] becomes the sum of the counts
- * before e, and expert_offsets[experts] the sum of all. Both are i32, and either may have ptr NULL. One launch where
- * both are NULL, else two. No scratch memory. */
+ * before e, and expert_offsets[experts] the sum of all. Both are i32, and either may be {NULL, 0}. One launch where
+ * both are, else two. No scratch memory. */
 CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, size_t rows, size_t k,
                                   size_t tokens, size_t topk, crk_const_view_t weights, crk_const_view_t x,
                                   crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
@@ -111,7 +111,7 @@ CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t e
  * among its logits gets weights of NaN.
  *
  * sorted_token_ids and expert_ids (u32, tokens * topk) get the numbers m of the results and topk_ids[m], sorted by
- * expert and then by m, as the products above take them. Both may have ptr NULL.
+ * expert and then by m, as the products above take them. Both may be {NULL, 0}.
  *
  * One launch, or that of crk_argsort too for more than 256 sorted results. At most 512 experts, and a topk of at most
  * 32 (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two may overlap. */

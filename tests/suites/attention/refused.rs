@@ -251,7 +251,11 @@ fn of_a_batch(on: &Refused, l: &Layouts, buffers: [sys::crk_view_t; 5]) -> Outco
 fn of_sequences(on: &Refused, l: &Layouts, other: sys::crk_view_t) -> Outcome {
     let bounds = Status::OutOfBounds;
     on.works("a good call with starts", |_| ())?;
-    on.works("more queries than there are", |c| c.max_queries = i32::MAX as usize)?;
+    // By max_queries alone, these would be more blocks than a launch has.
+    on.works("more queries than there are", |c| {
+        (c.max_queries, c.sequences) = (i32::MAX as usize, 1000);
+        c.block_table_layout = on.keep(stride(dim(l.block_table, 0, 1000), 0, 0));
+    })?;
     on.invalid("q_layout.dims[0] is 2", |c| {
         (c.q_layout, c.dst_layout) = (on.keep(dim(l.q, 0, 2)), on.keep(dim(l.dst, 0, 2)))
     })?;
