@@ -357,3 +357,16 @@ fn random_numbers_follow_the_seed() -> Result<()> {
     }
     Ok(())
 }
+
+/// What is missing comes first, then the way out; both for a device that the environment names.
+#[test]
+fn without_a_gpu() {
+    let environment = [("CANDLE_ROCM_DEVICE", "hip:0"), ("CANDLE_ROCM_HIP_LIBRARY", "/nowhere/libamdhip64.so")];
+    alone::alone("without_a_gpu", &environment, || {
+        let error = Device::new_rocm(0).expect_err("no runtime").to_string();
+        let cause = error.find("/nowhere/libamdhip64.so").expect("the cause");
+        let advice = error.find("diagnose()").expect("the advice");
+        assert!(cause < advice, "{error}");
+        assert_eq!(error.matches("/nowhere/libamdhip64.so, named by").count(), 1, "{error}");
+    });
+}
