@@ -43,9 +43,11 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
 #elif CRK_ARCH_DOT4 == CRK_DOT4_SIGNED
   return __builtin_amdgcn_sdot4(a, b, c, false);
 #else
+  /* Else the bytes of activations, which all rows share, would each stay in a register of their own. */
+  const int32_t right = __builtin_constant_p(b) ? b : static_cast<int32_t>(opaque(static_cast<uint32_t>(b)));
   CRK_UNROLL
   for (int i = 0; i < 32; i += 8) {
-    c += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);
+    c += static_cast<int8_t>(a >> i) * static_cast<int8_t>(right >> i);
   }
   return c;
 #endif
