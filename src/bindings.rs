@@ -1,4 +1,4 @@
-// include/ fnv1a f400853a8acb1dbb76d4159916647d51
+// include/ fnv1a 4252b2bf7df60eafc46c17799b5caac7
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1048,9 +1048,9 @@ unsafe extern "C" {
  memory. AMD GPUs also need fine-grained memory, which they have on PCIe only with HSA_FORCE_FINE_GRAIN_PCIE=1.
  crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of up to
  128 KiB are one launch. Among two NVIDIA GPUs, or two AMD GPUs of CDNA 2 or later, sums of 1 to 8 MiB are a copy and
- two launches unless they are captured; with crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in
- f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or
- NCCL.*/
+ two launches unless they are captured; with crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ...
+ are added in this order, in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank,
+ leaves all sums to RCCL or NCCL.*/
     pub fn crk_comm_all_reduce(
         self_: crk_comm_t,
         dtype: crk_dtype_t,
@@ -2034,10 +2034,10 @@ unsafe extern "C" {
  A start, length or block out of range is the caller's mistake that this function cannot see: it must not happen.
 
  An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown dtype, dims that do
- not fit each other, a last dim that is not contiguous, a view that is not aligned, a dst whose elements may
- share memory, a dst or an lse that overlaps another argument), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view), CRK_UNSUPPORTED (another dtype, a d or dv
- without a kernel, 2^31 tiles of queries or more, a field of a newer version that is not 0), CRK_OUT_OF_MEMORY or
- CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
+ not fit each other, a last dim that is not contiguous, a view that is not aligned, a dst whose elements may share
+ memory, a dst or an lse that overlaps another argument), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view),
+ CRK_UNSUPPORTED (another dtype, a d or dv without a kernel, 2^31 tiles of queries or more, a field of a newer version
+ that is not 0), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
     pub fn crk_attention(
         self_: crk_device_t,
         call: *const crk_attention_t,
@@ -3643,8 +3643,8 @@ unsafe extern "C" {
         dst: crk_view_t,
     ) -> crk_status_t;
 }
-/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride of
- dst passes all elements of the dims with smaller strides, so that no two of its elements share memory.*/
+/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride
+ of dst passes all elements of the dims with smaller strides, so that no two of its elements share memory.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_rope_rows {
@@ -3680,8 +3680,8 @@ impl Default for crk_rope_rows {
         }
     }
 }
-/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride of
- dst passes all elements of the dims with smaller strides, so that no two of its elements share memory.*/
+/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride
+ of dst passes all elements of the dims with smaller strides, so that no two of its elements share memory.*/
 pub type crk_rope_rows_t = crk_rope_rows;
 unsafe extern "C" {
     /** Rotates the queries and the keys of a layer as crk_rope does, and copies its values, in one launch. The results may

@@ -185,9 +185,9 @@ CRK_API crk_status_t crk_comm_group_end(void);
  * memory. AMD GPUs also need fine-grained memory, which they have on PCIe only with HSA_FORCE_FINE_GRAIN_PCIE=1.
  * crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of up to
  * 128 KiB are one launch. Among two NVIDIA GPUs, or two AMD GPUs of CDNA 2 or later, sums of 1 to 8 MiB are a copy and
- * two launches unless they are captured; with crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ... are added in this order, in
- * f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or
- * NCCL. */
+ * two launches unless they are captured; with crk_comm_run_beside larger ones too. The elements of rank 0, 1, 2, ...
+ * are added in this order, in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank,
+ * leaves all sums to RCCL or NCCL. */
 CRK_API crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src,
                                          crk_view_t dst, size_t count);
 

@@ -115,10 +115,10 @@ static inline crk_attention_t crk_attention_defaults(void) {
  * A start, length or block out of range is the caller's mistake that this function cannot see: it must not happen.
  *
  * An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown dtype, dims that do
- * not fit each other, a last dim that is not contiguous, a view that is not aligned, a dst whose elements may
- * share memory, a dst or an lse that overlaps another argument), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view), CRK_UNSUPPORTED (another dtype, a d or dv
- * without a kernel, 2^31 tiles of queries or more, a field of a newer version that is not 0), CRK_OUT_OF_MEMORY or
- * CRK_CAPTURE (no scratch memory), or CRK_DEVICE. */
+ * not fit each other, a last dim that is not contiguous, a view that is not aligned, a dst whose elements may share
+ * memory, a dst or an lse that overlaps another argument), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view),
+ * CRK_UNSUPPORTED (another dtype, a d or dv without a kernel, 2^31 tiles of queries or more, a field of a newer version
+ * that is not 0), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE. */
 CRK_API crk_status_t crk_attention(crk_device_t self, const crk_attention_t *call);
 
 #ifdef __cplusplus
