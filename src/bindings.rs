@@ -1,4 +1,4 @@
-// include/ fnv1a 4252b2bf7df60eafc46c17799b5caac7
+// include/ fnv1a f26bf4cac09a0ac1661cbddd014af32a
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3644,7 +3644,7 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 /** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride
- of dst passes all elements of the dims with smaller strides, so that no two of its elements share memory.*/
+ of dst passes all elements of the dims with smaller strides. So no two of its elements share memory.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_rope_rows {
@@ -3681,7 +3681,7 @@ impl Default for crk_rope_rows {
     }
 }
 /** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride
- of dst passes all elements of the dims with smaller strides, so that no two of its elements share memory.*/
+ of dst passes all elements of the dims with smaller strides. So no two of its elements share memory.*/
 pub type crk_rope_rows_t = crk_rope_rows;
 unsafe extern "C" {
     /** Rotates the queries and the keys of a layer as crk_rope does, and copies its values, in one launch. The results may

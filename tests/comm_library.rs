@@ -134,9 +134,9 @@ fn all_collectives(comm: &Comm) -> Result<(), Error> {
 }
 
 /// Runs `body` as `with_rccl` does. The GPUs have memory that other GPUs write.
-fn with_peer_memory(test: &str, body: fn()) {
+fn with_peer_memory(test: &str, architecture: &str, body: fn()) {
     let settings = [("HIP_DOUBLE_DEVICES", "3"), ("HIP_DOUBLE_FINE_GRAINED", "1")];
-    alone(test, "gfx1100", 6, &settings, body);
+    alone(test, architecture, 6, &settings, body);
 }
 
 /// `crk_comm_add_rms_norm` beside the same in steps.
@@ -165,7 +165,7 @@ fn norm_of_sums(comm: &Comm, rows: usize, cols: usize) {
 /// Small sums of halves and floats run a kernel of our own, others the library.
 #[test]
 fn small_sums_need_no_library() {
-    with_peer_memory("small_sums_need_no_library", || {
+    with_peer_memory("small_sums_need_no_library", "gfx1100", || {
         for size in [2usize, 3] {
             on_ranks(size, PATIENCE, |comm| {
                 let (rank, device) = (comm.rank(), comm.device());
@@ -222,8 +222,7 @@ fn a_runtime_that_does_not_know_fine_grained_memory() {
 /// Before CDNA 2 the bytes of a copy may arrive after the store that tells of them.
 #[test]
 fn gpus_without_ordered_copies() {
-    let settings = [("HIP_DOUBLE_DEVICES", "2"), ("HIP_DOUBLE_FINE_GRAINED", "1")];
-    alone("gpus_without_ordered_copies", "gfx1100", 6, &settings, || {
+    with_peer_memory("gpus_without_ordered_copies", "gfx1100", || {
         on_ranks(2, PATIENCE, |comm| {
             for count in [1000, 1_000_000] {
                 let ones = comm.device().upload(&vec![1f32; count]).expect("memory");
@@ -253,7 +252,7 @@ fn a_variable_that_says_so() {
 /// An abort ends a kernel that waits for another rank.
 #[test]
 fn a_small_sum_that_one_rank_never_calls() {
-    with_peer_memory("a_small_sum_that_one_rank_never_calls", || {
+    with_peer_memory("a_small_sum_that_one_rank_never_calls", "gfx1100", || {
         on_ranks(2, None, |comm| {
             assert_eq!(add_ones(comm).expect("all call"), 2.0);
             if comm.rank() == 1 {
@@ -275,7 +274,7 @@ fn a_small_sum_that_one_rank_never_calls() {
 /// A group of calls of several communicators: each has one, so it is a sum of our own on all ranks.
 #[test]
 fn small_sums_in_groups() {
-    with_peer_memory("small_sums_in_groups", || {
+    with_peer_memory("small_sums_in_groups", "gfx1100", || {
         let ids = [0; 2].map(|_| open(0).comm_id().expect("an id"));
         let ids = &ids;
         std::thread::scope(|scope| {
@@ -311,8 +310,7 @@ fn small_sums_in_groups() {
 /// Sums of two ranks of at least a MiB are copies and launches of our own: up to a piece, and more in a second stream.
 #[test]
 fn large_sums_of_two() {
-    let settings = [("HIP_DOUBLE_DEVICES", "2"), ("HIP_DOUBLE_FINE_GRAINED", "1")];
-    alone("large_sums_of_two", "gfx90a", 6, &settings, || {
+    with_peer_memory("large_sums_of_two", "gfx90a", || {
         let (piece, more) = (2_000_001, 5_000_001);
         on_ranks(2, PATIENCE, |comm| {
             let (rank, device) = (comm.rank(), comm.device());

@@ -573,7 +573,7 @@ fn attention_of_tracked_values() -> Result<()> {
     Ok(())
 }
 
-/// A model whose weights are variables. Its logits are those of the same weights without gradients, and the variables
+/// A model whose weights are variables. Its logits are those of the same weights without gradients. The variables
 /// with gradients are those of Candle's CPU device.
 #[test]
 fn a_model_with_variables() -> Result<()> {

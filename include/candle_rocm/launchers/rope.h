@@ -44,7 +44,7 @@ CRK_API crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype
                               crk_view_t dst);
 
 /* A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride
- * of dst passes all elements of the dims with smaller strides, so that no two of its elements share memory. */
+ * of dst passes all elements of the dims with smaller strides. So no two of its elements share memory. */
 typedef struct crk_rope_rows {
   const crk_layout_t *src_layout;
   crk_const_view_t src;
