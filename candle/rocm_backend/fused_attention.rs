@@ -68,16 +68,11 @@ pub fn needs_mask(tokens: usize, window: impl Into<Option<usize>>, device: &Devi
 }
 
 fn plain_attention([q, k, v]: [&Tensor; 3], causal: bool, scores: Scores, for_products: bool) -> Result<Tensor> {
-    #[cfg(feature = "_rocm")]
-    if attends(q, k, v, None) {
-        return attention_by_tokens([q, k, v], None, causal, scores, for_products)?.transpose(1, 2);
-    }
-    let _ = for_products;
     let is_plain = scores.cap.is_none() && scores.window.is_none();
     if is_plain && q.device().is_metal() && ![q, k, v].iter().any(|t| t.track_op()) {
         return crate::ops::sdpa(q, k, v, None, causal, scores.scale as f32, 1.0);
     }
-    scored_attention(q, [k, v], None, causal, scores)
+    scored_attention([q, k, v], None, causal, scores, for_products)
 }
 
 /// The keys that the queries see, as 1 in a mask (queries, keys) of u8. The last query sees all keys, but for those
@@ -203,7 +198,7 @@ fn heads_for(q: &Tensor, x: &Tensor) -> Result<Tensor> {
 /// The mask broadcasts to the scores; one of u8 hides keys where it is 0. A device without [`attention`] computes the
 /// ops one after the other.
 pub fn masked_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Tensor> {
-    scored_attention(q, [k, v], mask, false, scale.into())
+    scored_attention([q, k, v], mask, false, scale.into(), false)
 }
 
 /// [`masked_attention`] of tokens that see themselves and those before them within a window. Without a mask, the last
@@ -215,22 +210,34 @@ pub fn causal_attention(
     mask: Option<&Tensor>,
     scores: impl Into<Scores>,
 ) -> Result<Tensor> {
-    scored_attention(q, [k, v], mask, true, scores.into())
+    scored_attention([q, k, v], mask, true, scores.into(), false)
+}
+
+/// The same where the result's tokens, (batch, tokens, heads * d), are the input of products with quantized weights.
+pub fn causal_attention_for_products(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    mask: Option<&Tensor>,
+    scores: impl Into<Scores>,
+) -> Result<Tensor> {
+    scored_attention([q, k, v], mask, true, scores.into(), true)
 }
 
 /// `causal` is for calls without a mask.
 fn scored_attention(
-    q: &Tensor,
-    [k, v]: [&Tensor; 2],
+    [q, k, v]: [&Tensor; 3],
     mask: Option<&Tensor>,
     causal: bool,
     scores: Scores,
+    for_products: bool,
 ) -> Result<Tensor> {
     let causal = causal && mask.is_none() && q.dim(D::Minus2)? > 1;
     #[cfg(feature = "_rocm")]
     if attends(q, k, v, mask) {
-        return attention_by_tokens([q, k, v], mask, causal, scores, false)?.transpose(1, 2);
+        return attention_by_tokens([q, k, v], mask, causal, scores, for_products)?.transpose(1, 2);
     }
+    let _ = for_products;
     let Scores { scale, cap, window } = scores;
     let seen = if causal { Some(seen_keys(q.dim(D::Minus2)?, k.dim(D::Minus2)?, window, q.device())?) } else { None };
     let mask = mask.or(seen.as_ref());
