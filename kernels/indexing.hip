@@ -50,6 +50,9 @@ CRK_ALL_TYPES(CRK_INDEX_ALL_IDS)
   CRK_ELEMENTWISE(scatter_##suffix##_columns, CRK_INDEX_THREADS, (crk_scatter_t call)) {                            \
     crk::scatter<crk::set_op, T>(call);                                                                             \
   }                                                                                                                 \
+  CRK_COOPERATIVE(scatter_##suffix##_shared, CRK_INDEX_THREADS, (crk_scatter_t call)) {                             \
+    crk::scatter_shared<crk::set_op, T>(CRK_ND_ARGUMENT(call));                                                     \
+  }                                                                                                                 \
   CRK_COOPERATIVE(scatter_##suffix##_ranges, CRK_INDEX_THREADS, (crk_index_update_t call)) {                        \
     crk::update_range<crk::set_op, T>(CRK_ND_ARGUMENT(call));                                                       \
   }
@@ -58,6 +61,9 @@ CRK_BITS_TYPES(CRK_INDEX_LAUNCHED)
 #define CRK_INDEX_ADD_LAUNCHED(suffix, T)                                                      \
   CRK_ELEMENTWISE(scatter_add_##suffix##_columns, CRK_INDEX_THREADS, (crk_scatter_t call)) {   \
     crk::scatter<crk::add_op, T>(call);                                                        \
+  }                                                                                            \
+  CRK_COOPERATIVE(scatter_add_##suffix##_shared, CRK_INDEX_THREADS, (crk_scatter_t call)) {    \
+    crk::scatter_shared<crk::add_op, T>(CRK_ND_ARGUMENT(call));                                \
   }                                                                                            \
   CRK_COOPERATIVE(index_add_##suffix##_ranges, CRK_INDEX_THREADS, (crk_index_update_t call)) { \
     crk::update_range<crk::add_op, T>(CRK_ND_ARGUMENT(call));                                  \

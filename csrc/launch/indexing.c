@@ -11,6 +11,9 @@ enum {
   /* Updates by columns use blocks of this size where there are few columns. One thread has one column, and waits for
    * memory at every step. */
   COLUMNS_PER_BLOCK = 64,
+  /* A column is shared by several threads if the device holds the threads of all columns at once, and if each has this
+   * many ids on average. */
+  IDS_PER_OWNER = 4,
   /* A scatter along the last dim with at most this many ids per row leaves each row to one thread. */
   FEW_IDS = 64,
 
@@ -308,26 +311,28 @@ typedef struct crk_update {
   size_t dim;
 } crk_update_t;
 
+typedef enum update_way { UPDATE_COLUMNS, UPDATE_SHARED, UPDATE_RANGES } update_way_t;
+
 /* The kernel of an update. Kernels that add are chosen by dtype, others by width. */
-static crk_status_t update_kernel(crk_device_t self, const crk_update_t *update, bool ranges,
+static crk_status_t update_kernel(crk_device_t self, const crk_update_t *update, update_way_t way,
                                   crk_function_t *function) {
+  static const uint32_t slots[] = {CRK_SLOT_SCATTER_COLUMNS, CRK_SLOT_SCATTER_SHARED, CRK_SLOT_SCATTER_RANGES},
+                        add_slots[] = {CRK_SLOT_SCATTER_ADD_COLUMNS, CRK_SLOT_SCATTER_ADD_SHARED,
+                                       CRK_SLOT_INDEX_ADD_RANGES};
+  static const char *const ways[] = {"columns", "shared", "ranges"};
   const uint32_t bytes = update->src.bytes;
   const uint32_t slot =
-      !update->adds ? (ranges ? CRK_SLOT_SCATTER_RANGES : CRK_SLOT_SCATTER_COLUMNS) + crk_priv_width_index(bytes)
-                    : (ranges ? CRK_SLOT_INDEX_ADD_RANGES : CRK_SLOT_SCATTER_ADD_COLUMNS) + (uint32_t)update->dtype;
+      update->adds ? add_slots[way] + (uint32_t)update->dtype : slots[way] + crk_priv_width_index(bytes);
   return CRK_KERNEL_GET(self, slot, CRK_MODULE_INDEXING, function, "%s_%s_%s",
-                        !update->adds ? "scatter"
-                        : ranges      ? "index_add"
-                                      : "scatter_add",
-                        update->adds ? crk_dtype_name(update->dtype) : crk_priv_width_name(bytes),
-                        ranges ? "ranges" : "columns");
+                        !update->adds          ? "scatter"
+                        : way == UPDATE_RANGES ? "index_add"
+                                               : "scatter_add",
+                        update->adds ? crk_dtype_name(update->dtype) : crk_priv_width_name(bytes), ways[way]);
 }
 
-/* Launches one thread per column of ids and src, which have the same dims. */
+/* Launches one thread per column of ids and src, which have the same dims, or several. */
 static crk_status_t update_columns(crk_device_t self, const crk_update_t *update, const crk_ids_t *ids, const void *src,
                                    void *dst) {
-  crk_function_t function;
-  CRK_TRY(update_kernel(self, update, false, &function));
   const crk_layout_t *layout = update->src.layout;
   const uint64_t right = dims_product(layout, update->dim + 1, layout->rank);
   crk_scatter_t call = {.ids = *ids,
@@ -339,10 +344,15 @@ static crk_status_t update_columns(crk_device_t self, const crk_update_t *update
   call.wide = call.columns > INT32_MAX;
   crk_priv_nd_dim_init(&call.right, right, call.wide != 0);
   const void *args[] = {&call};
+  const bool is_shared = call.columns * CRK_SCATTER_OWNERS <= crk_priv_held_threads(self) &&
+                         call.count >= IDS_PER_OWNER * CRK_SCATTER_OWNERS && call.dst_dim < UINT32_MAX;
+  crk_function_t function;
+  CRK_TRY(update_kernel(self, update, is_shared ? UPDATE_SHARED : UPDATE_COLUMNS, &function));
   /* Small blocks spread few columns over the device's units. */
-  const uint64_t units = crk_priv_units(self);
-  call.block = call.columns < units * CRK_INDEX_THREADS ? COLUMNS_PER_BLOCK : CRK_INDEX_THREADS;
-  const uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(call.columns, call.block), call.block);
+  const bool is_few = !is_shared && call.columns < crk_priv_units(self) * CRK_INDEX_THREADS;
+  call.block = is_few ? COLUMNS_PER_BLOCK : CRK_INDEX_THREADS;
+  const uint64_t wanted = crk_priv_ceil_div(call.columns, is_shared ? CRK_SCATTER_COLUMNS : call.block);
+  const uint32_t blocks = crk_priv_grid_blocks(self, wanted, call.block);
   call.threads = blocks * call.block;
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){call.block, 1, 1}, 0, args);
 }
@@ -351,7 +361,7 @@ static crk_status_t update_columns(crk_device_t self, const crk_update_t *update
 static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update, const crk_ids_t *ids,
                                   uint64_t ids_left, uint64_t ids_stride, const void *src, void *dst) {
   crk_function_t function;
-  CRK_TRY(update_kernel(self, update, true, &function));
+  CRK_TRY(update_kernel(self, update, UPDATE_RANGES, &function));
   const crk_layout_t *layout = update->src.layout;
   const uint32_t bytes = update->src.bytes, pack = CRK_UPDATE_ELEMENTS(bytes);
   const uint64_t left = dims_product(layout, 0, update->dim),

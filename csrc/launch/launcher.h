@@ -50,8 +50,10 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(INDEX_SELECT_ROWS, CRK_WIDTHS)                             \
   XX(GATHER, CRK_WIDTHS)                                        \
   XX(SCATTER_COLUMNS, CRK_WIDTHS)                               \
+  XX(SCATTER_SHARED, CRK_WIDTHS)                                \
   XX(SCATTER_RANGES, CRK_WIDTHS)                                \
   XX(SCATTER_ADD_COLUMNS, CRK_DTYPE_COUNT)                      \
+  XX(SCATTER_ADD_SHARED, CRK_DTYPE_COUNT)                       \
   XX(INDEX_ADD_RANGES, CRK_DTYPE_COUNT)                         \
   XX(REDUCE, CRK_REDUCE_COUNT * CRK_DTYPE_COUNT * 6)            \
   XX(NORM, 3 * 5 * 3 * CRK_DTYPE_COUNT)                         \

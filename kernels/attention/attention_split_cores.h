@@ -45,9 +45,13 @@ struct split_cores {
   static constexpr bool is_shared = steps * core::row_packs > 8;
   /* Whether there are registers for the keys of the next tile while the values of this one are used. */
   static constexpr bool is_ahead = Width <= core::most_ahead;
-  /* Whether the first keys are loaded before the query rows. Not where they would have to arrive before the rows can
-   * be passed on. */
-  static constexpr bool loads_first = is_ahead && !core::stages_keys;
+  /* Whether the first keys are requested before the query rows have arrived. */
+  static constexpr bool requests_first = Width <= core::most_first;
+  /* Where the operands would take pieces of lines, the block loads the query rows and passes them on in shared memory:
+   * `row_threads` threads load a row, in `row_turns` turns. */
+  static constexpr bool passes_rows = is_shared || core::stages_keys;
+  static constexpr int row_threads = split_threads / core::rows,
+                       row_turns = (Width / 8 + row_threads - 1) / row_threads;
   static constexpr int pitch = Width + core::padding;
 
   /* The tile of 16 keys from `key` on. The place is for Plain tiles. */
@@ -60,6 +64,9 @@ struct split_cores {
   };
   struct values {
     value_words x[some_spans][core::value_keys];
+  };
+  struct row_pieces {
+    word4 x[passes_rows ? row_turns : 1];
   };
 
   const crk_attention_call_t &call;
@@ -116,15 +123,33 @@ struct split_cores {
     }
     return words;
   }
-  /* Loads the query rows. Where the operands would take pieces of lines, the block does, and passes them on in shared
-   * memory, in `room`. */
-  CRK_FN void load_rows(uint32_t first_row, T *room, bool is_plain) {
-    if constexpr (is_shared || core::stages_keys) {
-      constexpr uint32_t row_threads = split_threads / core::rows;
+  /* Requests the query rows that are passed on. */
+  CRK_FN void request_rows(row_pieces &pieces, uint32_t first_row) const {
+    if constexpr (passes_rows) {
+      const uint32_t row = first_row + thread_index().x / row_threads;
+      uint32_t query, head;
+      work.find_row(call, row < work.rows ? row : 0, query, head);
+      const T *const from = static_cast<const T *>(call.q) + row_offset(work.sequence, call.q_strides, query, head);
+      CRK_UNROLL
+      for (int t = 0; t < row_turns; t++) {
+        const uint32_t number = (thread_index().x % row_threads + t * row_threads) * 8;
+        pieces.x[t] = {};
+        if (row < work.rows && number < call.d) {
+          pieces.x[t] = load_words<4, 16>(from + number);
+        }
+      }
+    }
+  }
+  /* Loads the query rows, in part from the pieces, which go through `room` in shared memory. */
+  CRK_FN void load_rows(const row_pieces &pieces, uint32_t first_row, T *room, bool is_plain) {
+    if constexpr (passes_rows) {
       const uint32_t r = thread_index().x / row_threads;
-      const T *row = find_query(first_row + r);
-      for (uint32_t i = thread_index().x % row_threads; i < Width / 8; i += row_threads) {
-        store_pack(reinterpret_cast<uint32_t *>(room + r * pitch + i * 8), load_query(row, i * 8));
+      CRK_UNROLL
+      for (int t = 0; t < row_turns; t++) {
+        const uint32_t i = thread_index().x % row_threads + t * row_threads;
+        if (Width / 8 % row_threads == 0 || i < Width / 8) {
+          store_pack(reinterpret_cast<uint32_t *>(room + r * pitch + i * 8), pieces.x[t]);
+        }
       }
       shared_barrier();
     }
@@ -474,12 +499,12 @@ struct split_cores {
   }
 
   /* Takes the tiles at every `step`-th key from `tile` on that begin before `end`, and returns the next key. The first
-   * keys are in `k` if loads_first. */
+   * keys are in `k` if requests_first. */
   CRK_FN uint32_t take_plain(keys &k, key_tile tile, uint32_t end, uint32_t step, bool checked) {
     if (tile.key >= end) {
       return tile.key;
     }
-    if constexpr (is_ahead && !loads_first) {
+    if constexpr (is_ahead && !requests_first) {
       load_keys<true>(k, tile, 0);
     }
     CRK_ONE_BY_ONE
@@ -554,13 +579,15 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   uint32_t key = work.first_key(call, cores::tile);
   const uint32_t plain_end = is_plain && work.end - work.begin >= cores::tile ? work.end - cores::tile + 1 : 0;
   typename cores::key_tile tile = {key, {}};
+  typename cores::row_pieces pieces;
+  wave.request_rows(pieces, first);
   if (key < plain_end) {
     tile = wave.find_tile(key);
-    if constexpr (cores::loads_first) {
+    if constexpr (cores::requests_first) {
       wave.template load_keys<true>(keys, tile, 0);
     }
   }
-  wave.load_rows(first, cores::is_shared ? rows : stages, is_plain);
+  wave.load_rows(pieces, first, cores::is_shared ? rows : stages, is_plain);
   key = wave.take_plain(keys, tile, plain_end, step, is_checked);
   wave.take_rest(key, step);
   wave.end();

@@ -12,6 +12,9 @@
 
 enum {
   CRK_INDEX_THREADS = CRK_LAUNCHED_THREADS, /* threads per block */
+  /* A block that shares columns has this many, each with so many owners. */
+  CRK_SCATTER_COLUMNS = 16,
+  CRK_SCATTER_OWNERS = CRK_INDEX_THREADS / CRK_SCATTER_COLUMNS,
   CRK_INDEX_PIECES = 2, /* 16-byte pieces that a thread of index_select copies */
   CRK_INDEX_IDS = 4 /* ids that a thread reads at once before its block updates rows */
 };
@@ -60,13 +63,13 @@ typedef struct crk_gather {
   uint64_t src_stride; /* src's stride in the indexed dim */
 } crk_gather_t;
 
-/* scatter and scatter_add, one thread per column (l, r) of ids and src, which have the same dims. All three tensors are
- * contiguous. */
+/* scatter and scatter_add: one thread, or CRK_SCATTER_OWNERS of them, per column (l, r) of ids and src, which have the
+ * same dims. All three tensors are contiguous. */
 typedef struct crk_scatter {
   crk_ids_t ids; /* the ids of the indexed dim */
   const void *src; /* the first element of src */
   void *dst; /* the first element of dst */
-  uint64_t columns; /* left * right: columns of ids and src, and threads with work */
+  uint64_t columns; /* left * right: columns of ids and src */
   uint64_t count, dst_dim; /* lengths of the indexed dim: count in ids and src, dst_dim in dst */
   crk_nd_dim_t right; /* elements per row */
   uint32_t wide; /* 1: `right` is a divisor for 64-bit arithmetic */

@@ -408,6 +408,74 @@ CRK_FN void scatter(const crk_scatter_t &s) {
   }
 }
 
+/* ---- A block per some columns ---- */
+
+/* The same with several owners per column: owner k makes the updates of the rows of dst whose number is k modulo their
+ * count. The block brings some rows of ids and of src to shared memory at a time. For dst_dim below 2^32 - 1. All
+ * threads of the block must call it. */
+template <class Op, class T>
+CRK_FN void scatter_shared(const crk_scatter_t &s) {
+  constexpr uint32_t width = CRK_SCATTER_COLUMNS, owners = CRK_SCATTER_OWNERS, rows = 64, none = 0xffffffff;
+  constexpr int share = rows / owners, N = 4;
+  CRK_SHARED(uint32_t, ids, rows *width);
+  CRK_SHARED(T, values, rows * width);
+  const T *const src = static_cast<const T *>(s.src);
+  T *const dst = static_cast<T *>(s.dst);
+  const uint32_t c = thread_index().x % width, owner = thread_index().x / width;
+  for (uint64_t tile = block_index().x; tile * width < s.columns; tile += s.threads / s.block) {
+    const uint64_t i = tile * width + c, right = s.right.size;
+    const bool here = i < s.columns;
+    const uint64_t l = divide(s.right, s.wide != 0, here ? i : 0), r = (here ? i : 0) - l * right;
+    const uint64_t first = l * s.count * right + r, base = l * s.dst_dim * right + r;
+    pack<int64_t, share> next_ids;
+    T next_values[share];
+    /* Row k of the thread's share is row owner + k * owners of the step. Rows behind the last one repeat the first. */
+    const auto load = [&](uint64_t step) {
+      read_each<share> each;
+      CRK_UNROLL
+      for (int k = 0; k < share; k++) {
+        const uint64_t n = step + owner + static_cast<uint32_t>(k) * owners;
+        each.at[k] = first + (n < s.count ? n : 0) * right;
+        next_values[k] = src[each.at[k]];
+      }
+      next_ids = with_ids(s.ids, each);
+    };
+    load(0);
+    for (uint64_t step = 0; step < s.count; step += rows) {
+      CRK_UNROLL
+      for (int k = 0; k < share; k++) {
+        const uint32_t row = owner + static_cast<uint32_t>(k) * owners, at = row * width + c;
+        const bool is_update = here && step + row < s.count && is_position(s.ids, next_ids.v[k]);
+        ids[at] = is_update ? static_cast<uint32_t>(next_ids.v[k]) : none;
+        values[at] = next_values[k];
+      }
+      shared_barrier();
+      if (step + rows < s.count) {
+        load(step + rows); /* on its way during this step's updates */
+      }
+      uint64_t mine = 0; /* bit k: row k of the step */
+      CRK_UNROLL
+      for (uint32_t row = 0; row < rows; row++) {
+        const uint32_t id = ids[row * width + c];
+        mine |= static_cast<uint64_t>(id != none && id % owners == owner) << row;
+      }
+      while (mine != 0) {
+        uint64_t from[N], to[N];
+        bool use[N];
+        CRK_UNROLL
+        for (int k = 0; k < N; k++) {
+          use[k] = mine != 0;
+          from[k] = (use[k] ? popcount((mine - 1) & ~mine) : 0) * width + c;
+          to[k] = base + static_cast<uint64_t>(ids[from[k]]) * right;
+          mine &= mine - 1;
+        }
+        update<N, 1, Op>(dst, to, &values[0], from, use);
+      }
+      shared_barrier();
+    }
+  }
+}
+
 /* ---- One block per range of rows of dst ---- */
 
 /* An update that a block has to make. `from`: the row of src, counted from the first id of the list. `to`: the row of

@@ -56,6 +56,7 @@ struct bf16;
  * padding is the number of unused elements behind each key or query row in shared memory.
  *
  * most_width is the largest width of a head for which a lane's registers have room, and most_ahead the largest one for
- * which they also have room for keys that are loaded ahead. */
+ * which they also have room for keys that are loaded ahead. Up to the width most_first, they have room for the first
+ * keys while the query rows are on their way. */
 
 #endif

@@ -23,7 +23,7 @@ template <class T>
 struct stream_core {
   static constexpr int rows = 8, tall = 2, columns = 2, step = 32, key_packs = 2, row_packs = 1, value_keys = 4,
                        value_lanes = 8;
-  static constexpr int most_width = 512, most_ahead = 192, most_values = 8, padding = 8;
+  static constexpr int most_width = 512, most_ahead = 192, most_first = 192, most_values = 8, padding = 8;
   static constexpr bool stages_keys = false;
   struct results {
     float x[4];

@@ -28,7 +28,7 @@ namespace crk {
 /* Lanes 16 to 31 hold the same operands as lanes 0 to 15. */
 struct stream_layout {
   static constexpr int tall = 8, step = 16, key_packs = 2, value_keys = 16, most_width = 128, most_ahead = 128,
-                       padding = half_padding, most_values = 16;
+                       most_first = 96, padding = half_padding, most_values = 16;
   CRK_FN static constexpr uint32_t key_of(uint32_t group, int k) { return group + 2 * k; }
   CRK_FN static uint32_t first_number() { return 0; }
   CRK_FN static constexpr uint32_t next_number(int p) { return 8 * p; }
@@ -39,7 +39,7 @@ struct stream_layout {
 #elif CRK_ARCH_MATRIX == CRK_MATRIX_WMMA4
 struct stream_layout {
   static constexpr int tall = 8, step = 16, key_packs = 1, value_keys = 8, most_width = 256, most_ahead = 128,
-                       padding = half_padding, most_values = 8;
+                       most_first = 128, padding = half_padding, most_values = 8;
   CRK_FN static constexpr uint32_t key_of(uint32_t group, int k) { return group * 8 + k; }
   CRK_FN static uint32_t first_number() { return lane() / 16 * 8; }
   CRK_FN static constexpr uint32_t next_number(int) { return 0; }
@@ -53,8 +53,8 @@ struct stream_layout {
 #else
   static constexpr int most_width = 512;
 #endif
-  static constexpr int tall = 4, step = 32, key_packs = 1, value_keys = 4, most_ahead = 512, most_values = 16,
-                       padding = half_padding;
+  static constexpr int tall = 4, step = 32, key_packs = 1, value_keys = 4, most_ahead = 512, most_first = 512,
+                       most_values = 16, padding = half_padding;
   CRK_FN static constexpr uint32_t key_of(uint32_t group, int k) { return group * 4 + k; }
   CRK_FN static uint32_t first_number() { return lane() / 16 * 8; }
   CRK_FN static constexpr uint32_t next_number(int) { return 0; }
