@@ -116,9 +116,7 @@ struct split_row {
       : window(call, work.sequence, row_query(call, work, row)) {
     window.count = row < work.rows ? window.count : 0;
   }
-  CRK_FN float score(float dot, uint32_t key, bool checked) const {
-    return !checked || window.has(key) ? dot : no_score;
-  }
+  CRK_FN float score(float dot, uint32_t key) const { return window.has(key) ? dot : no_score; }
 
  private:
   CRK_FN static uint32_t row_query(const crk_attention_call_t &call, const split_work &work, uint32_t row) {
@@ -134,7 +132,7 @@ struct split_row<T, true> {
 
   CRK_FN split_row(const crk_attention_call_t &call, const split_work &work, uint32_t row)
       : query(make(call, work, row < work.rows ? row : 0)), exists(row < work.rows) {}
-  CRK_FN float score(float dot, uint32_t key, bool) const { return exists ? query.score(dot, key) : no_score; }
+  CRK_FN float score(float dot, uint32_t key) const { return exists ? query.score(dot, key) : no_score; }
 
  private:
   CRK_FN static attention_query<T> make(const crk_attention_call_t &call, const split_work &work, uint32_t row) {

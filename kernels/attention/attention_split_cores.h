@@ -365,7 +365,7 @@ struct split_cores {
         const uint32_t place = key + core::result_key(k);
         CRK_UNROLL
         for (int c = 0; c < columns; c++) {
-          scores.set(k, c, place < work.end ? row_of[c].score(scores.at(k, c), place, true) : no_score);
+          scores.set(k, c, place < work.end ? row_of[c].score(scores.at(k, c), place) : no_score);
         }
       }
     }

@@ -295,7 +295,7 @@ struct split_lanes {
       CRK_UNROLL
       for (int s = 0; s < own; s++) {
         const uint32_t at = key + (s * (owners / Rows) + lane() % owners / Rows) * teams() + lane() / team;
-        x[s] = at < work.end ? row.score(x[s], at, true) : no_score;
+        x[s] = at < work.end ? row.score(x[s], at) : no_score;
         seen |= team_bits(ballot(x[s] != no_score)) << s * owners;
       }
     }

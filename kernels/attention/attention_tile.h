@@ -74,7 +74,7 @@ struct attention_shape {
 };
 
 /* One step: `keys` keys and their values, for the `tall` squares of a team. */
-template <class T, class S, bool General>
+template <class T, class S>
 struct attention_team {
   using core = typename S::core;
   static constexpr int rows = core::rows, columns = core::columns;
@@ -403,8 +403,8 @@ struct tile_place {
 
 /* Stores a tile whose rows pass through shared memory, `room`, in a call without a log-sum-exp and without parts of the
  * keys. `first` is the team's first row of the tile. */
-template <class T, class S, bool General>
-CRK_FN void store_tile(const crk_attention_call_t &call, const attention_team<T, S, General> &mine,
+template <class T, class S>
+CRK_FN void store_tile(const crk_attention_call_t &call, const attention_team<T, S> &mine,
                        const result_rows<T> &results, uint32_t *room, uint32_t first, uint32_t first_column) {
   using core = typename S::core;
   const uint32_t count = results.count;
@@ -526,7 +526,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   const uint32_t plain_keys =
       settled(of_block[0].end < first_plain + step_keys ? 0 : of_block[0].end - first_plain - step_keys + 1);
 
-  attention_team<T, S, General> mine;
+  attention_team<T, S> mine;
   const auto is_plain = [&](uint32_t key) { return key - first_plain < plain_keys; };
   const auto is_needed = [&](uint32_t key) {
     return is_plain(key) || sees_all || (key < of_wave[1].end && key + step_keys > of_wave[0].first);

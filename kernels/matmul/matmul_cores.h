@@ -201,7 +201,7 @@ CRK_FN void add_direct_steps(Team &team, Left &left, Right &right, uint32_t *roo
 }
 
 /* The same where copies go through registers: while a step is multiplied, the next one is on its way to them. */
-template <class S, class Team, class Left, class Right>
+template <class Team, class Left, class Right>
 CRK_FN void add_held_steps(Team &team, Left &left, Right &right, uint32_t *room, uint32_t steps) {
   const auto begin = [&](uint32_t step) {
     if (step < steps) {
@@ -224,7 +224,7 @@ CRK_FN void add_held_steps(Team &team, Left &left, Right &right, uint32_t *room,
 }
 
 /* Adds a step that those two cannot copy. `rest` numbers along k are left. */
-template <class S, class Team, class Left, class Right>
+template <class Team, class Left, class Right>
 CRK_FN void add_rest(Team &team, Left &left, Right &right, uint32_t *room, uint64_t rest) {
   shared_barrier();
   left.copy_some(room, rest);
@@ -244,7 +244,7 @@ CRK_FN void add_products(Team &team, Left &left, Right &right, uint32_t *room, u
     if constexpr (Left::is_direct && Right::is_direct) {
       add_direct_steps<S>(team, left, right, room, whole);
     } else {
-      add_held_steps<S>(team, left, right, room, whole);
+      add_held_steps(team, left, right, room, whole);
     }
     done = static_cast<uint64_t>(whole) * S::depth;
   }
@@ -252,7 +252,7 @@ CRK_FN void add_products(Team &team, Left &left, Right &right, uint32_t *room, u
    * cache, and other waves use the time of a copy. */
   CRK_NO_UNROLL
   for (; done < k; done += S::depth) {
-    add_rest<S>(team, left, right, room, k - done);
+    add_rest(team, left, right, room, k - done);
   }
 }
 

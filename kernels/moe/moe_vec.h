@@ -96,8 +96,8 @@ CRK_FN void moe_vec(const B *weights, const block_q8_1 *x, const routes &r, void
     for (uint32_t row = first; row < shape.rows; row += shape.groups * Rows) {
       const uint32_t left = shape.rows - row, count = left < Rows ? left : Rows;
       float sum[Columns * Rows];
-      dot_rows<B, Columns, Rows>(matrix + static_cast<uint64_t>(row) * row_blocks, row_blocks, count, rows, Columns,
-                                 place, group_lanes, sum);
+      dot_rows<B, Columns, Rows>(matrix + static_cast<uint64_t>(row) * row_blocks, row_blocks, count, rows, place,
+                                 group_lanes, sum);
       CRK_UNROLL
       for (uint32_t i = 0; i < Rows; i++) {
         float column[Columns];

@@ -66,11 +66,10 @@ CRK_FN void sum_over_block(float (&sum)[Count], float *partial) {
 
 /* Computes one thread's share of the products of `Rows` rows with `Columns` columns: every threads-th piece, from piece
  * `thread` on. `threads` is a multiple of the pieces per block. So all pieces of a thread have the same place in their
- * blocks. Rows are `row_blocks` blocks long and follow each other. Rows from `rows` on and columns from `columns` on
- * repeat the last one. */
+ * blocks. Rows are `row_blocks` blocks long and follow each other. Rows from `rows` on repeat the last one. */
 template <class B, int Columns, int Rows, class X>
-CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x, uint32_t columns, uint32_t thread,
-                     uint32_t threads, float (&sum)[Columns * Rows]) {
+CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x, uint32_t thread, uint32_t threads,
+                     float (&sum)[Columns * Rows]) {
   using Q = quant<B>;
   constexpr bool by_values = Q::vec_by_values;
   constexpr uint32_t pieces = Q::pieces, q8_blocks = block_elements<B> / 32;
@@ -86,7 +85,7 @@ CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x,
   const uint64_t to_second = rows > 1 ? row_blocks : 0;
   CRK_UNROLL
   for (int c = 0; c < Columns; c++) {
-    column[c] = x.row(static_cast<uint32_t>(c) < columns ? c : columns - 1) + block * q8_blocks;
+    column[c] = x.row(c) + block * q8_blocks;
   }
   CRK_UNROLL
   for (int i = 0; i < Columns * Rows; i++) {
@@ -126,7 +125,7 @@ CRK_FN void mul_mat_vec(const void *weights, const void *activations, float *dst
   float sum[Columns * Rows];
   const q8_1_matrix x = {static_cast<const block_q8_1 *>(activations), static_cast<uint64_t>(padded_cols / 32)};
   dot_rows<B, Columns, Rows>(static_cast<const B *>(weights) + (live ? row * row_blocks : 0), row_blocks, left, x,
-                             Columns, thread_in_block(), threads_of_block(), sum);
+                             thread_in_block(), threads_of_block(), sum);
   sum_over_block(sum, partial);
   if (live && thread_in_block() == 0) {
     CRK_UNROLL
@@ -158,7 +157,7 @@ CRK_FN void indexed_moe(const void *weights, const void *activations, const uint
   const uint64_t column_blocks = k_padded / 32;
   const q8_1_matrix x = {static_cast<const block_q8_1 *>(activations) + input * column_blocks, column_blocks};
   dot_rows<B, 1, 1>(static_cast<const B *>(weights) + (ids[task] * static_cast<uint64_t>(n) + row) * row_blocks,
-                    row_blocks, 1, x, 1, thread_in_block(), threads_of_block(), sum);
+                    row_blocks, 1, x, thread_in_block(), threads_of_block(), sum);
   sum_over_block(sum, partial);
   if (live && thread_in_block() == 0) {
     dst[task * n + row] = sum[0];
