@@ -390,14 +390,9 @@ static crk_status_t launch_heads(crk_device_t self, crk_function_t function, pro
   }
   uint32_t threads;
   CRK_TRY(crk_priv_block_threads(function, &threads));
-  const uint64_t blocks = per_head * problem->heads * problem->sequences;
-  const uint64_t most = crk_priv_grid_blocks(self, blocks, threads);
   const void *args[] = {call};
-  for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {
-    const crk_dim3_t grid = {(uint32_t)crk_priv_least(blocks - call->first_block, most), 1, 1};
-    CRK_TRY(crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, shared_bytes, args));
-  }
-  return CRK_OK;
+  return crk_priv_launch_all_blocks(self, function, per_head * problem->heads * problem->sequences, threads,
+                                    shared_bytes, &call->first_block, args);
 }
 
 /* The kernel for this problem's widths, one of a table of slots that begins at `slot`. */
