@@ -5,6 +5,7 @@
  * The contract of all calls:
  * - The core guarantees its arguments: result pointers and strings are not NULL, sizes and the dims of grids and blocks
  *   are above 0, ordinals are in range.
+ * - The core calls `load` first, and other functions only after it has succeeded. Only `builtin` needs no `load`.
  * - A function that fails calls crk_priv_error (error.h) and returns its status. The sentence names the runtime's call
  *   and its answer. The function frees everything that it made, and leaves out-pointers unchanged.
  * - Any function may be called from any thread. If the runtime has a current device per thread, the driver sets it,

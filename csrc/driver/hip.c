@@ -165,6 +165,15 @@ static crk_status_t hip_failed(int code, const char *format, ...) {
   return crk_priv_device_error(code, "%s answers %d (%s)", call, code, name);
 }
 
+/* Returns from the calling function where a call of the runtime fails. The other arguments describe the call. */
+#define HIP_TRY(expr, ...)                           \
+  do {                                               \
+    const int hip_try_code_ = (expr);                \
+    if (hip_try_code_ != HIP_SUCCESS) {              \
+      return hip_failed(hip_try_code_, __VA_ARGS__); \
+    }                                                \
+  } while (0)
+
 /* Fails where the library lacks an optional call. */
 #define NEED(name)                                                                                          \
   do {                                                                                                      \
@@ -264,10 +273,7 @@ static inline crk_status_t hip_bind(const crk_driver_device_t *device) {
     current = -1;
   }
   if (current != device->ordinal) {
-    const int code = hip.hipSetDevice(device->ordinal);
-    if (code != HIP_SUCCESS) {
-      return hip_failed(code, "hipSetDevice(%d)", device->ordinal);
-    }
+    HIP_TRY(hip.hipSetDevice(device->ordinal), "hipSetDevice(%d)", device->ordinal);
   }
   return CRK_OK;
 }
@@ -283,14 +289,13 @@ static inline crk_status_t hip_bind(const crk_driver_device_t *device) {
   } while (0)
 
 static crk_status_t hip_device_count(int32_t *count) {
-  CRK_TRY(hip_load());
   int found = 0;
   const int code = hip.hipGetDeviceCount(&found);
   if (code == HIP_NO_DEVICE) { /* a runtime without a GPU */
     hip_forget_error();
     found = 0;
-  } else if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipGetDeviceCount");
+  } else {
+    HIP_TRY(code, "hipGetDeviceCount");
   }
   *count = found < 0 ? 0 : found;
   return CRK_OK;
@@ -298,10 +303,7 @@ static crk_status_t hip_device_count(int32_t *count) {
 
 static crk_status_t hip_attribute(int ordinal, int number, const char *name, uint32_t *value) {
   int answer = 0;
-  const int code = hip.hipDeviceGetAttribute(&answer, number, ordinal);
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipDeviceGetAttribute(%s, device %d)", name, ordinal);
-  }
+  HIP_TRY(hip.hipDeviceGetAttribute(&answer, number, ordinal), "hipDeviceGetAttribute(%s, device %d)", name, ordinal);
   if (answer <= 0) {
     return crk_priv_error(CRK_DEVICE, "hipDeviceGetAttribute(%s, device %d) gives %d; it must be above 0", name,
                           ordinal, answer);
@@ -375,9 +377,7 @@ static crk_status_t hip_describe_device(int ordinal, crk_driver_device_t *device
   memcpy(&memory, properties + shape->total_memory, sizeof memory);
   free(properties);
   const char *call = r0600 ? "hipGetDevicePropertiesR0600" : "hipGetDeviceProperties";
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "%s(device %d)", call, ordinal);
-  }
+  HIP_TRY(code, "%s(device %d)", call, ordinal);
   name[sizeof name - 1] = 0;
   device->target[sizeof device->target - 1] = 0;
   crk_device_info_t *info = &device->info;
@@ -405,10 +405,7 @@ static crk_status_t hip_describe_device(int ordinal, crk_driver_device_t *device
     CRK_TRY(hip_attribute(ordinal, HIP_ATTRIBUTE_MAX_GRID_DIM_X + i, "dims of a grid", &info->max_grid[i]));
   }
   int version = 0;
-  const int version_code = hip.hipRuntimeGetVersion(&version);
-  if (version_code != HIP_SUCCESS) {
-    return hip_failed(version_code, "hipRuntimeGetVersion");
-  }
+  HIP_TRY(hip.hipRuntimeGetVersion(&version), "hipRuntimeGetVersion");
   info->runtime_version = (uint32_t)version;
   info->max_grid_threads = UINT32_MAX; /* the dispatch packet counts the threads along a dim of the grid in 32 bits */
   info->memory_bytes = memory;
@@ -446,7 +443,6 @@ static crk_status_t hip_device_get_locked(int32_t ordinal, crk_driver_device_t *
 }
 
 static crk_status_t hip_device_get(int32_t ordinal, crk_driver_device_t **device) {
-  CRK_TRY(hip_load());
   crk_priv_mutex_lock(&load_lock);
   const crk_status_t status = hip_device_get_locked(ordinal, device);
   crk_priv_mutex_unlock(&load_lock);
@@ -461,10 +457,7 @@ static crk_status_t hip_device_info(crk_driver_device_t *device, crk_device_info
 static crk_status_t hip_device_memory(crk_driver_device_t *device, size_t *free_bytes, size_t *total_bytes) {
   CRK_TRY(hip_bind(device));
   size_t free_now = 0, total = 0;
-  const int code = hip.hipMemGetInfo(&free_now, &total);
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipMemGetInfo(device %d)", device->ordinal);
-  }
+  HIP_TRY(hip.hipMemGetInfo(&free_now, &total), "hipMemGetInfo(device %d)", device->ordinal);
   *free_bytes = free_now;
   *total_bytes = total;
   return CRK_OK;
@@ -477,10 +470,7 @@ static crk_status_t hip_device_memory(crk_driver_device_t *device, size_t *free_
 static crk_status_t hip_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
   CRK_TRY(hip_bind(device));
   void *fresh = NULL;
-  const int code = hip.hipMalloc(&fresh, bytes);
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipMalloc(%zu bytes)", bytes);
-  }
+  HIP_TRY(hip.hipMalloc(&fresh, bytes), "hipMalloc(%zu bytes)", bytes);
   *ptr = fresh;
   return CRK_OK;
 }
@@ -502,10 +492,8 @@ static crk_status_t hip_peer_alloc(crk_driver_device_t *device, size_t bytes, vo
     return crk_priv_error(CRK_UNSUPPORTED, "hip:%d has no fine-grained memory", device->ordinal);
   }
   void *fresh = NULL;
-  const int code = hip.hipExtMallocWithFlags(&fresh, bytes, HIP_MALLOC_UNCACHED);
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipExtMallocWithFlags(%zu bytes, uncached)", bytes);
-  }
+  HIP_TRY(hip.hipExtMallocWithFlags(&fresh, bytes, HIP_MALLOC_UNCACHED), "hipExtMallocWithFlags(%zu bytes, uncached)",
+          bytes);
   *ptr = fresh;
   return CRK_OK;
 }
@@ -520,8 +508,8 @@ static bool hip_peer_copies_in_order(const crk_driver_device_t *device) {
 static crk_status_t hip_peer_export(crk_driver_device_t *device, void *ptr, crk_peer_handle_t *handle) {
   NEED(hipIpcGetMemHandle);
   CRK_TRY(hip_bind(device));
-  const int code = hip.hipIpcGetMemHandle(handle, ptr);
-  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipIpcGetMemHandle");
+  HIP_TRY(hip.hipIpcGetMemHandle(handle, ptr), "hipIpcGetMemHandle");
+  return CRK_OK;
 }
 
 static crk_status_t hip_peer_open(crk_driver_device_t *device, const crk_peer_handle_t *handle, void **ptr) {
@@ -529,10 +517,8 @@ static crk_status_t hip_peer_open(crk_driver_device_t *device, const crk_peer_ha
   NEED(hipIpcCloseMemHandle);
   CRK_TRY(hip_bind(device));
   void *opened = NULL;
-  const int code = hip.hipIpcOpenMemHandle(&opened, *handle, HIP_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipIpcOpenMemHandle(device %d)", device->ordinal);
-  }
+  HIP_TRY(hip.hipIpcOpenMemHandle(&opened, *handle, HIP_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+          "hipIpcOpenMemHandle(device %d)", device->ordinal);
   *ptr = opened;
   return CRK_OK;
 }
@@ -542,10 +528,7 @@ static void hip_peer_close(crk_driver_device_t *device, void *ptr) { RELEASE(dev
 static crk_status_t hip_host_alloc_flags(crk_driver_device_t *device, size_t bytes, unsigned flags, void **ptr) {
   CRK_TRY(hip_bind(device));
   void *fresh = NULL;
-  const int code = hip.hipHostMalloc(&fresh, bytes, flags);
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipHostMalloc(%zu bytes)", bytes);
-  }
+  HIP_TRY(hip.hipHostMalloc(&fresh, bytes, flags), "hipHostMalloc(%zu bytes)", bytes);
   *ptr = fresh;
   return CRK_OK;
 }
@@ -565,18 +548,17 @@ static crk_status_t hip_copy(crk_driver_device_t *device, crk_driver_stream_t *s
   static const int kinds[] = {HIP_COPY_TO_DEVICE, HIP_COPY_TO_HOST, HIP_COPY_ON_DEVICE};
   static const char *const names[] = {"to the device", "to the host", "on the device"};
   CRK_TRY(hip_bind(device));
-  const int code = hip.hipMemcpyAsync(dst, src, bytes, kinds[kind], stream);
-  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipMemcpyAsync(%zu bytes %s)", bytes, names[kind]);
+  HIP_TRY(hip.hipMemcpyAsync(dst, src, bytes, kinds[kind], stream), "hipMemcpyAsync(%zu bytes %s)", bytes, names[kind]);
+  return CRK_OK;
 }
 
 static crk_status_t hip_copy_peer(crk_driver_device_t *dst_device, void *dst, crk_driver_device_t *src_device,
                                   const void *src, size_t bytes, crk_driver_stream_t *dst_stream) {
   NEED(hipMemcpyPeerAsync);
   CRK_TRY(hip_bind(dst_device));
-  const int code = hip.hipMemcpyPeerAsync(dst, dst_device->ordinal, src, src_device->ordinal, bytes, dst_stream);
-  return code == HIP_SUCCESS ? CRK_OK
-                             : hip_failed(code, "hipMemcpyPeerAsync(%zu bytes from device %d to %d)", bytes,
-                                          src_device->ordinal, dst_device->ordinal);
+  HIP_TRY(hip.hipMemcpyPeerAsync(dst, dst_device->ordinal, src, src_device->ordinal, bytes, dst_stream),
+          "hipMemcpyPeerAsync(%zu bytes from device %d to %d)", bytes, src_device->ordinal, dst_device->ordinal);
+  return CRK_OK;
 }
 
 static crk_status_t hip_peer_access(crk_driver_device_t *device, crk_driver_device_t *peer, bool *has_access) {
@@ -586,16 +568,14 @@ static crk_status_t hip_peer_access(crk_driver_device_t *device, crk_driver_devi
   }
   CRK_TRY(hip_bind(device));
   int can_access = 0;
-  int code = hip.hipDeviceCanAccessPeer(&can_access, device->ordinal, peer->ordinal);
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipDeviceCanAccessPeer(device %d, peer %d)", device->ordinal, peer->ordinal);
-  }
+  HIP_TRY(hip.hipDeviceCanAccessPeer(&can_access, device->ordinal, peer->ordinal),
+          "hipDeviceCanAccessPeer(device %d, peer %d)", device->ordinal, peer->ordinal);
   if (can_access != 0) {
-    code = hip.hipDeviceEnablePeerAccess(peer->ordinal, 0);
+    const int code = hip.hipDeviceEnablePeerAccess(peer->ordinal, 0);
     if (code == HIP_PEER_ACCESS_ALREADY_ENABLED) {
       hip_forget_error();
-    } else if (code != HIP_SUCCESS) {
-      return hip_failed(code, "hipDeviceEnablePeerAccess(device %d, peer %d)", device->ordinal, peer->ordinal);
+    } else {
+      HIP_TRY(code, "hipDeviceEnablePeerAccess(device %d, peer %d)", device->ordinal, peer->ordinal);
     }
   }
   *has_access = can_access != 0;
@@ -605,8 +585,8 @@ static crk_status_t hip_peer_access(crk_driver_device_t *device, crk_driver_devi
 static crk_status_t hip_memset(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,
                                size_t bytes) {
   CRK_TRY(hip_bind(device));
-  const int code = hip.hipMemsetAsync(dst, value, bytes, stream);
-  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipMemsetAsync(%zu bytes)", bytes);
+  HIP_TRY(hip.hipMemsetAsync(dst, value, bytes, stream), "hipMemsetAsync(%zu bytes)", bytes);
+  return CRK_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -616,10 +596,8 @@ static crk_status_t hip_memset(crk_driver_device_t *device, crk_driver_stream_t 
 static crk_status_t hip_stream_create(crk_driver_device_t *device, crk_driver_stream_t **stream) {
   CRK_TRY(hip_bind(device));
   void *fresh = NULL;
-  const int code = hip.hipStreamCreateWithFlags(&fresh, HIP_STREAM_NON_BLOCKING);
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipStreamCreateWithFlags(device %d)", device->ordinal);
-  }
+  HIP_TRY(hip.hipStreamCreateWithFlags(&fresh, HIP_STREAM_NON_BLOCKING), "hipStreamCreateWithFlags(device %d)",
+          device->ordinal);
   *stream = fresh;
   return CRK_OK;
 }
@@ -630,24 +608,23 @@ static void hip_stream_destroy(crk_driver_device_t *device, crk_driver_stream_t 
 
 static crk_status_t hip_stream_synchronize(crk_driver_device_t *device, crk_driver_stream_t *stream) {
   CRK_TRY(hip_bind(device));
-  const int code = hip.hipStreamSynchronize(stream);
-  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipStreamSynchronize");
+  HIP_TRY(hip.hipStreamSynchronize(stream), "hipStreamSynchronize");
+  return CRK_OK;
 }
 
 static crk_status_t hip_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                     crk_driver_event_t *event) {
   CRK_TRY(hip_bind(device));
-  const int code = hip.hipStreamWaitEvent(stream, event, 0);
-  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipStreamWaitEvent");
+  HIP_TRY(hip.hipStreamWaitEvent(stream, event, 0), "hipStreamWaitEvent");
+  return CRK_OK;
 }
 
 static crk_status_t hip_event_create(crk_driver_device_t *device, crk_driver_event_t **event) {
   CRK_TRY(hip_bind(device));
   void *fresh = NULL;
-  const int code = hip.hipEventCreateWithFlags(&fresh, HIP_EVENT_DEFAULT); /* with times, for event_elapsed */
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipEventCreateWithFlags(device %d)", device->ordinal);
-  }
+  /* The event records times, for hip_event_elapsed. */
+  HIP_TRY(hip.hipEventCreateWithFlags(&fresh, HIP_EVENT_DEFAULT), "hipEventCreateWithFlags(device %d)",
+          device->ordinal);
   *event = fresh;
   return CRK_OK;
 }
@@ -659,8 +636,8 @@ static void hip_event_destroy(crk_driver_device_t *device, crk_driver_event_t *e
 static crk_status_t hip_event_record(crk_driver_device_t *device, crk_driver_event_t *event,
                                      crk_driver_stream_t *stream) {
   CRK_TRY(hip_bind(device));
-  const int code = hip.hipEventRecord(event, stream);
-  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipEventRecord");
+  HIP_TRY(hip.hipEventRecord(event, stream), "hipEventRecord");
+  return CRK_OK;
 }
 
 static crk_status_t hip_event_query(crk_driver_device_t *device, crk_driver_event_t *event) {
@@ -670,13 +647,14 @@ static crk_status_t hip_event_query(crk_driver_device_t *device, crk_driver_even
     hip_forget_error();
     return CRK_NOT_READY;
   }
-  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipEventQuery");
+  HIP_TRY(code, "hipEventQuery");
+  return CRK_OK;
 }
 
 static crk_status_t hip_event_synchronize(crk_driver_device_t *device, crk_driver_event_t *event) {
   CRK_TRY(hip_bind(device));
-  const int code = hip.hipEventSynchronize(event);
-  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipEventSynchronize");
+  HIP_TRY(hip.hipEventSynchronize(event), "hipEventSynchronize");
+  return CRK_OK;
 }
 
 static crk_status_t hip_event_elapsed(crk_driver_device_t *device, crk_driver_event_t *start, crk_driver_event_t *end,
@@ -690,9 +668,7 @@ static crk_status_t hip_event_elapsed(crk_driver_device_t *device, crk_driver_ev
     return crk_priv_error(CRK_NOT_READY, "hipEventElapsedTime answers %d: the work before an event is not done yet",
                           code);
   }
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipEventElapsedTime");
-  }
+  HIP_TRY(code, "hipEventElapsedTime");
   *milliseconds = elapsed;
   return CRK_OK;
 }
@@ -890,9 +866,7 @@ static crk_status_t hip_module_function(crk_driver_device_t *device, crk_driver_
     hip_forget_error();
     return CRK_NOT_FOUND;
   }
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipModuleGetFunction(%s)", name);
-  }
+  HIP_TRY(code, "hipModuleGetFunction(%s)", name);
   crk_driver_function_t *fresh = calloc(1, sizeof *fresh);
   if (fresh == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "kernel %s: no host memory for its description", name);
@@ -919,12 +893,11 @@ static crk_status_t hip_launch(crk_driver_device_t *device, crk_driver_stream_t 
                                crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
                                uint32_t shared_bytes, const void *const *args) {
   CRK_TRY(hip_bind(device));
-  const int code = hip.hipModuleLaunchKernel(function->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                             shared_bytes, stream, crk_priv_driver_args(args), NULL);
-  return code == HIP_SUCCESS
-             ? CRK_OK
-             : hip_failed(code, "hipModuleLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", grid.x,
-                          grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
+  HIP_TRY(hip.hipModuleLaunchKernel(function->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes,
+                                    stream, crk_priv_driver_args(args), NULL),
+          "hipModuleLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", grid.x, grid.y, grid.z,
+          block.x, block.y, block.z, shared_bytes);
+  return CRK_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -939,8 +912,8 @@ static crk_status_t hip_capture_begin(crk_driver_device_t *device, crk_driver_st
   NEED(hipGraphExecDestroy);
   NEED(hipGraphDestroy);
   CRK_TRY(hip_bind(device));
-  const int code = hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED);
-  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipStreamBeginCapture");
+  HIP_TRY(hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED), "hipStreamBeginCapture");
+  return CRK_OK;
 }
 
 /* Makes a stream usable again after its capture failed. HIP leaves such a stream "invalidated", and it then refuses all
@@ -980,8 +953,8 @@ static crk_status_t hip_capture_end(crk_driver_device_t *device, crk_driver_stre
 static crk_status_t hip_graph_launch(crk_driver_device_t *device, crk_driver_graph_t *graph,
                                      crk_driver_stream_t *stream) {
   CRK_TRY(hip_bind(device));
-  const int code = hip.hipGraphLaunch(graph, stream);
-  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipGraphLaunch");
+  HIP_TRY(hip.hipGraphLaunch(graph, stream), "hipGraphLaunch");
+  return CRK_OK;
 }
 
 static void hip_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *graph) {
