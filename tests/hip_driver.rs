@@ -92,11 +92,11 @@ fn without_any_library_every_place_is_told() {
 #[test]
 fn a_file_that_is_no_library_is_told() {
     let test = "a_file_that_is_no_library_is_told";
-    let source = &format!("{PROJECT}/csrc/driver/hip.c");
+    let source = &format!("{PROJECT}/csrc/driver/hip/hip.c");
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", source)], || {
         let error = open().expect_err("must fail");
         assert_eq!(error.status(), Status::NoRuntime, "{error}");
-        assert!(error.message().contains("driver/hip.c"), "{error}");
+        assert!(error.message().contains("driver/hip/hip.c"), "{error}");
     });
 }
 

@@ -110,7 +110,7 @@ pub fn as_version(major: u32) -> PathBuf {
 
 /// The names in one of the driver's lists of calls.
 pub fn calls_in(list: &str) -> Vec<String> {
-    let source = std::fs::read_to_string(Path::new(PROJECT).join("csrc/driver/hip.c")).expect("the driver");
+    let source = std::fs::read_to_string(Path::new(PROJECT).join("csrc/driver/hip/hip_calls.h")).expect("the driver");
     let start = source.find(&format!("#define {list}(XX)")).expect("the list");
     let text = source[start..].split("\n\n").next().expect("a paragraph").to_owned();
     let names = text.split("XX(").skip(1).map(|rest| rest.split(',').next().expect("a name").trim().to_owned());
