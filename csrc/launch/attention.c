@@ -463,8 +463,7 @@ static crk_status_t end_parts(crk_device_t self, problem_t *problem, crk_status_
     crk_priv_divisor_init(&problem->call.tiles, rows_per_kv_head(problem), false);
     status = launch_heads(self, parts->combine, problem, problem->queries, 0);
   }
-  const crk_status_t freed = crk_free(self, parts->scratch);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, parts->scratch);
 }
 
 /* ---- many queries */

@@ -100,6 +100,5 @@ crk_status_t crk_priv_convolve_by_columns(crk_device_t self, const crk_convoluti
       status = compute_piece(self, convolution, &p, kernel, scratch, image, row);
     }
   }
-  const crk_status_t freed = crk_free(self, given);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, given);
 }

@@ -306,6 +306,5 @@ crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolut
   if (status == CRK_OK) {
     status = launch_product(self, convolution, &call, &plan, &images, &kernel, scratch + copied);
   }
-  const crk_status_t freed = scratch == NULL ? CRK_OK : crk_free(self, scratch);
-  return status != CRK_OK ? status : freed;
+  return scratch == NULL ? status : crk_priv_free_after(self, status, scratch);
 }

@@ -148,6 +148,12 @@ static inline crk_status_t crk_priv_launch_blocks(crk_device_t self, crk_functio
   return crk_priv_operation(self, function->name, status);
 }
 
+/* Frees scratch memory after a launch with `status`. Fails with that status if it is a failure, else as crk_free. */
+static inline crk_status_t crk_priv_free_after(crk_device_t self, crk_status_t status, void *scratch) {
+  const crk_status_t freed = crk_free(self, scratch);
+  return status != CRK_OK ? status : freed;
+}
+
 /* The device's units (occupancy.h), and the threads that they hold at once. */
 static inline uint64_t crk_priv_units(crk_device_t self) { return self->context->occupancy.units; }
 static inline uint64_t crk_priv_held_threads(crk_device_t self) {

@@ -106,8 +106,7 @@ crk_status_t crk_priv_product_by_tiles(crk_device_t self, const crk_product_t *p
                                      .dtype = product->dtype_index};
     status = launch_mmq_tiles(self, product->quant, info, &shape, product->weights, y, product->dst);
   }
-  const crk_status_t freed = crk_free(self, y);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, y);
 }
 
 crk_status_t crk_mul_mat_mmq(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,

@@ -285,8 +285,7 @@ static crk_status_t launch_matmul_parts(crk_device_t self, problem_t *problem, c
     const void *args[5] = {&sums, &parts, &count, &dst};
     status = crk_priv_launch_threads(self, add, count, args, 4);
   }
-  const crk_status_t freed = crk_free(self, sums);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, sums);
 }
 
 static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {

@@ -225,8 +225,7 @@ static crk_status_t gate_apart(crk_device_t self, crk_gate_op_t op, const vec_pr
   if (status == CRK_OK) {
     status = crk_gate(self, op, problem->dtype, &layout, crk_const(gate), &layout, crk_const(up), dst);
   }
-  const crk_status_t freed = crk_free(self, scratch);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, scratch);
 }
 
 crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, size_t k, crk_const_view_t x,

@@ -108,8 +108,7 @@ crk_status_t crk_priv_product_by_vectors(crk_device_t self, const crk_product_t 
     crk_priv_vec_parts_set(&call, &only, 1);
     status = launch_vec_product(self, product->info, product->k, &call);
   }
-  const crk_status_t freed = crk_free(self, q8_1);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, q8_1);
 }
 
 static crk_status_t check_stride(const char *where, const char *name, size_t stride, size_t least, size_t columns) {

@@ -92,8 +92,7 @@ static crk_status_t launch_apart(crk_device_t self, const gate_call_t *call) {
     status = crk_priv_gate_results(self, call->op, call->dtype, call->columns, call->rows, crk_const(gate),
                                    crk_const(up), call->dst, call->blocks);
   }
-  const crk_status_t freed = crk_free(self, scratch);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, scratch);
 }
 
 crk_status_t crk_mul_mat_vec_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t quant, crk_dtype_t dtype,

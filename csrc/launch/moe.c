@@ -274,8 +274,7 @@ static crk_status_t launch_moe_vec(crk_device_t self, const mixture_t *m, crk_fa
   if (status == CRK_OK) {
     status = launch_moe_vec_of(self, m, op, dst_dtype, choice, q8_1, CRK_Q8_1_PADDED(m->k) / CRK_Q8_1_BLOCK);
   }
-  const crk_status_t freed = crk_free(self, q8_1);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, q8_1);
 }
 
 /* The experts of a launch, and their weights. */
@@ -417,8 +416,7 @@ static crk_status_t launch_moe_sum(crk_device_t self, mixture_t *m) {
     status = launch_moe_vec_single(self, m, function, CRK_FAULT_MOE_GGUF_SUM, m->arguments[X].view.ptr,
                                    m->k / CRK_Q8_1_BLOCK, 0);
   }
-  const crk_status_t freed = crk_free(self, m->dst_ptr);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, m->dst_ptr);
 }
 
 crk_status_t crk_moe_gguf_sum(crk_device_t self, crk_quant_t quant, size_t experts, size_t rows, size_t k, size_t topk,
@@ -498,8 +496,7 @@ static crk_status_t launch_moe_gate_apart(crk_device_t self, const mixture_t *m,
     status = crk_priv_gate_results(self, op, CRK_DTYPE_F32, m->tokens, m->rows, (crk_const_view_t){scratch, bytes},
                                    (crk_const_view_t){scratch + up_at, bytes}, dst, blocks);
   }
-  const crk_status_t freed = crk_free(self, scratch);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, scratch);
 }
 
 crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t quant, size_t experts, size_t rows,
@@ -558,8 +555,7 @@ crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtyp
     void *numbers;
     if (crk_alloc(self, at_once * rows * k * 2, &numbers) == CRK_OK) {
       const crk_status_t status = launch_moe_numbers(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, type, numbers, at_once);
-      const crk_status_t freed = crk_free(self, numbers);
-      return status != CRK_OK ? status : freed;
+      return crk_priv_free_after(self, status, numbers);
     }
   }
   const uint32_t choice = choose_by_average_tokens(&m, tile_tokens, TILE_KERNELS);

@@ -181,6 +181,5 @@ crk_status_t crk_moe_router(crk_device_t self, crk_dtype_t dtype, size_t experts
   CRK_TRY(crk_alloc(self, bytes, &scratch));
   const crk_status_t status = fits ? router_at_once(self, &r, dtype, type, k, weights, x, scratch)
                                    : router_apart(self, &r, dtype, k, weights, x, scratch);
-  const crk_status_t freed = crk_free(self, scratch);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, scratch);
 }

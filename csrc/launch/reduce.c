@@ -377,6 +377,5 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
   void *states;
   CRK_TRY(crk_alloc(self, space->outputs * space->splits * state_bytes(op, dtype), &states));
   const crk_status_t status = launch_reduction(self, op, dtype, &plan, first, dst.ptr, states);
-  const crk_status_t freed = crk_free(self, states);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(self, status, states);
 }

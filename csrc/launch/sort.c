@@ -143,8 +143,7 @@ static crk_status_t sort_long_rows(const crk_sort_t *sort) {
   crk_sort_pass_t scratch[2] = {{memory, (uint32_t *)(void *)(memory + 2 * keys)},
                                 {memory + keys, (uint32_t *)(void *)(memory + 2 * keys + indices)}};
   const crk_status_t status = sort_pieces(sort, rows, is_plenty(sort, elements), scratch);
-  const crk_status_t freed = crk_free(sort->device, memory);
-  return status != CRK_OK ? status : freed;
+  return crk_priv_free_after(sort->device, status, memory);
 }
 
 crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
