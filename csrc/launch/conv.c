@@ -1,5 +1,6 @@
 /* Launchers of convolutions. conv_cores.c and conv_columns.c compute most as matrix products; this file those with
  * windows of one element, and the rest by kernels/conv/convolution.h. */
+#include "call/launch_threads.h"
 #include "launch/convolution.h"
 
 crk_status_t crk_conv_size(size_t size, size_t window, size_t stride, size_t padding, size_t dilation, size_t *result) {
@@ -48,14 +49,14 @@ static crk_status_t launch_directly(crk_device_t self, const crk_convolution_t *
                          transposed ? "conv_transpose_%s_direct" : "conv_%s_direct",
                          crk_dtype_name(convolution->dtype)));
   crk_conv_launch_t launch = {.shape = *shape};
-  const uint64_t pieces = (shape->h_out * shape->w_out - 1) / CRK_WINDOW_THREADS + 1;
+  const uint64_t pieces = (shape->h_out * shape->w_out - 1) / CRK_LAUNCHED_THREADS + 1;
   const uint64_t channels = CRK_CONV_CHANNELS(transposed), groups = (shape->c_out - 1) / channels + 1;
   crk_priv_divisor_init(&launch.pieces, pieces, true);
   crk_priv_divisor_init(&launch.groups, groups, true);
   crk_priv_divisor_init(&launch.w_out, shape->w_out, true);
   crk_priv_divisor_init(&launch.by_stride, shape->stride, true);
   const void *args[] = {&launch, &convolution->src, &convolution->kernel, &convolution->dst.ptr};
-  return crk_priv_launch_all_blocks(self, function, pieces * groups * convolution->batch, CRK_WINDOW_THREADS, 0,
+  return crk_priv_launch_all_blocks(self, function, pieces * groups * convolution->batch, CRK_LAUNCHED_THREADS, 0,
                                     &launch.first_block, args);
 }
 

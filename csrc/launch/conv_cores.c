@@ -1,4 +1,5 @@
 /* The launcher of convolutions as matrix products (kernels/conv/conv_cores.h). */
+#include "call/launch_threads.h"
 #include "call/windows_call.h"
 #include "launch/convolution.h"
 #include "launch/matmul.h"
@@ -119,7 +120,7 @@ static void describe_pixels(pixels_t *p, const crk_convolution_t *convolution, c
   copy->channels = (uint32_t)convolution->shape.c_in;
   copy->threads = (uint32_t)(p->n * chunks * chunk * pieces);
   copy->log2_near = pieces % 2 == 0;
-  copy->blocks = (uint32_t)crk_priv_ceil_div(copy->threads, CRK_WINDOW_THREADS);
+  copy->blocks = (uint32_t)crk_priv_ceil_div(copy->threads, CRK_LAUNCHED_THREADS);
   crk_priv_divisor_init(&copy->chunk, chunk, false);
   crk_priv_divisor_init(&copy->groups, pieces >> copy->log2_near, false);
   crk_priv_divisor_init(&copy->chunks, chunks, false);
@@ -147,7 +148,7 @@ static crk_status_t copy_pixels(crk_device_t self, const crk_convolution_t *conv
   void *images_dst = scratch, *kernel_dst = scratch + images->copy_bytes;
   const void *args[] = {&call, &images->src, &images_dst, &kernel->src, &kernel_dst};
   CRK_TRY(crk_priv_launch_all_blocks(self, function, (uint64_t)images->copy.blocks + kernel->copy.blocks,
-                                     CRK_WINDOW_THREADS, 0, &call.first_block, args));
+                                     CRK_LAUNCHED_THREADS, 0, &call.first_block, args));
   images->src = images->copy.blocks != 0 ? images_dst : images->src;
   kernel->src = kernel->copy.blocks != 0 ? kernel_dst : kernel->src;
   return CRK_OK;

@@ -20,7 +20,8 @@ enum {
   CRK_QUANT_COUNT = 0 CRK_QUANT_MAP(CRK_COUNT_ONE),
   CRK_ACTIVATIONS = 3, /* dtypes of activations: f32, f16 and bf16 */
   CRK_WIDTHS = 4, /* elements of 1, 2, 4 and 8 bytes, for kernels that only move bits */
-  CRK_MOST_GRID_YZ = 65535 /* blocks along y and along z that every backend allows */
+  CRK_MOST_GRID_YZ = 65535, /* blocks along y and along z that every backend allows */
+  CRK_SCRATCH_ALIGNMENT = 256 /* bytes, as of an allocation: for each tensor in a launcher's scratch memory */
 };
 
 /* The kernels of an element-wise op: one for contiguous operands and one for any strides. Some ops have a third one,

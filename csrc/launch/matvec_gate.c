@@ -80,7 +80,7 @@ crk_status_t crk_priv_gate_results(crk_device_t self, crk_gate_op_t op, crk_dtyp
 /* Both products in one launch, to scratch memory, and then the gate. */
 static crk_status_t launch_apart(crk_device_t self, const gate_call_t *call) {
   const size_t numel = call->columns * call->rows, bytes = numel * crk_dtype_size(call->dtype),
-               up_at = (bytes + 255) / 256 * 256; /* aligned as an allocation */
+               up_at = (size_t)crk_priv_round_up(bytes, CRK_SCRATCH_ALIGNMENT);
   void *scratch;
   CRK_TRY(crk_alloc(self, up_at + bytes, &scratch));
   const crk_view_t gate = {scratch, bytes}, up = {(char *)scratch + up_at, bytes};
@@ -150,6 +150,6 @@ crk_status_t crk_mul_mat_vec_gate(crk_device_t self, crk_gate_op_t op, crk_quant
     CRK_TRY(crk_priv_check_apart(where, "blocks", blocks.ptr, bytes.blocks, sources[i].name, sources[i].ptr,
                                  sources[i].bytes));
   }
-  const bool fused = columns == 1 && k != 0 && dtype == CRK_DTYPE_F32 && (op == CRK_GATE_SILU || op == CRK_GATE_GELU);
+  const bool fused = columns == 1 && k != 0 && dtype == CRK_DTYPE_F32 && crk_priv_gate_has_kernels(op);
   return fused ? launch_gate(self, &call) : launch_apart(self, &call);
 }

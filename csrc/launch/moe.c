@@ -479,7 +479,7 @@ static crk_status_t launch_moe_gate(crk_device_t self, const mixture_t *m, crk_g
 /* Both products, to scratch memory, and then the gate. */
 static crk_status_t launch_moe_gate_apart(crk_device_t self, const mixture_t *m, crk_gate_op_t op, const void *up,
                                           crk_view_t dst, crk_view_t blocks) {
-  const size_t bytes = m->dst.bytes, up_at = (bytes + 255) / 256 * 256; /* aligned as an allocation */
+  const size_t bytes = m->dst.bytes, up_at = (size_t)crk_priv_round_up(bytes, CRK_SCRATCH_ALIGNMENT);
   char *scratch;
   CRK_TRY(crk_alloc(self, up_at + bytes, (void **)&scratch));
   mixture_t product = *m;
@@ -527,8 +527,7 @@ crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t 
     CRK_TRY(crk_priv_moe_check_apart(where, &written, &other, 1));
     CRK_TRY(crk_priv_moe_check_apart(where, &written, &m.dst, 1));
   }
-  const bool fused =
-      k != 0 && tokens <= experts && tokens <= CRK_MOST_GRID_YZ && (op == CRK_GATE_SILU || op == CRK_GATE_GELU);
+  const bool fused = k != 0 && tokens <= experts && tokens <= CRK_MOST_GRID_YZ && crk_priv_gate_has_kernels(op);
   return fused ? launch_moe_gate(self, &m, op, up.ptr, blocks)
                : launch_moe_gate_apart(self, &m, op, up.ptr, dst, blocks);
 }

@@ -51,6 +51,10 @@ uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64
 /* Sets the parts of a product with quantized activations, and its rows. `count` is from 1 to CRK_MOST_GROUPED. */
 void crk_priv_vec_parts_set(crk_vec_product_t *product, const crk_grouped_product_t *products, size_t count);
 
+/* Whether kernels compute this gate in the launch of its products with quantized weights: crk_vec_gate_t.gelu is false
+ * for SiLU. */
+static inline bool crk_priv_gate_has_kernels(crk_gate_op_t op) { return op == CRK_GATE_SILU || op == CRK_GATE_GELU; }
+
 /* crk_priv_divide_rows for a gate of `products` experts at once. `info` is the format of their weights. With
  * `quantizes`, *in_groups says that the rows are divided in groups of CRK_GATE_ROWS, which the kernel then quantizes.
  */

@@ -6,8 +6,6 @@
 #include "call/sliding.h"
 #include "launch/launcher.h"
 
-enum { CRK_WINDOW_THREADS = 256 }; /* of a block; the kernels' CRK_LAUNCHED_THREADS */
-
 /* Prepares the division by `size`, which is at least 1 and below 2^31, or 2^63 for a wide one (call/sliding.h).
  * crk_priv_nd_dim_init prepares the division of a crk_nd_t, which has fewer steps but cannot divide by 1. */
 void crk_priv_divisor_init(crk_divisor_t *divisor, uint64_t size, bool wide);

@@ -4,8 +4,7 @@
 
 enum {
   BUSY_THREADS = 256, /* threads per unit that keep the device busy; with fewer, each thread holds fewer elements */
-  PIECE_ELEMENTS = 1 << 23, /* elements of long rows that are sorted at once, with one piece of scratch memory */
-  SCRATCH_ALIGNMENT = 256
+  PIECE_ELEMENTS = 1 << 23 /* elements of long rows that are sorted at once, with one piece of scratch memory */
 };
 
 /* A call. */
@@ -129,9 +128,9 @@ static crk_status_t sort_pieces(const crk_sort_t *sort, uint64_t rows_at_once, b
   return CRK_OK;
 }
 
-/* The bytes of `elements` elements, rounded up to SCRATCH_ALIGNMENT. */
+/* The bytes of `elements` elements, rounded up to CRK_SCRATCH_ALIGNMENT. */
 static size_t aligned_bytes(uint64_t elements, uint32_t bytes) {
-  return (size_t)crk_priv_round_up(elements * bytes, SCRATCH_ALIGNMENT);
+  return (size_t)crk_priv_round_up(elements * bytes, CRK_SCRATCH_ALIGNMENT);
 }
 
 static crk_status_t sort_long_rows(const crk_sort_t *sort) {
