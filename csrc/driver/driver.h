@@ -80,6 +80,7 @@ typedef struct crk_driver {
   crk_status_t (*peer_export)(crk_driver_device_t *device, void *ptr, crk_peer_handle_t *handle);
   crk_status_t (*peer_open)(crk_driver_device_t *device, const crk_peer_handle_t *handle, void **ptr);
   void (*peer_close)(crk_driver_device_t *device, void *ptr);
+  /* Pinned host memory: every device of the driver copies from and to it without a staging buffer. */
   crk_status_t (*host_alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
   /* The same, uncached on both sides, for data that kernels write by atomic operations and the host reads. */
   crk_status_t (*host_alloc_coherent)(crk_driver_device_t *device, size_t bytes, void **ptr);

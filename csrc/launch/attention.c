@@ -470,7 +470,7 @@ static crk_status_t end_parts(crk_device_t self, problem_t *problem, crk_status_
 
 enum {
   TILE_PART_KEYS = 256, /* the fewest keys of a part */
-  RUN_SHARE = 4 /* a run has at most this part of the units as heads */
+  RUN_SHARE = 4 /* a run has at most units / RUN_SHARE heads, or one */
 };
 
 /* The number of parts of the keys. More than one only where few queries see many keys, as behind a long cache: a prompt

@@ -20,8 +20,8 @@ static const tile_t tiles[] = {
 /* Parts of k are whole numbers of PART_STEP_BYTES per row, which all kernels take in whole steps. A part with fewer
  * than PART_STEPS would not be worth the launch that adds up the parts. */
 enum { PART_STEP_BYTES = 256, PART_STEPS = 4 };
-/* The shortest sums of f32 on NVIDIA's matrix cores, whose products have errors of up to 2^-21: with as many products
- * the header allows for that. */
+/* Sums of fewer than SPLIT_K products of f32 do not use NVIDIA's matrix cores. A product has an error of up to 2^-21
+ * there, which the bound in crk_matmul's comment allows from SPLIT_K products on. */
 enum { SPLIT_K = 8 };
 
 enum {

@@ -48,7 +48,8 @@ typedef struct mixture {
   float *sum; /* NULL, or where the sum of all tokens' results goes: crk_moe_vec_t */
 } mixture_t;
 
-/* Checks everything but the format and the dtypes. An element of dst has `dst_bytes` bytes. */
+/* Checks everything but the format and the dtypes, and sets the bytes of the arguments. `dst_bytes` is the size of an
+ * element of dst. Where dst is empty, m->dst.bytes stays 0: nothing is left to do. */
 static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
   const char *where = m->where;
   crk_moe_argument_t *arguments = m->arguments;

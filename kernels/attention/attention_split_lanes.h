@@ -1,5 +1,5 @@
-/* Attention for few queries without matrix cores (attention_split.h). A team of lanes holds a key: each lane has every
- * so-manieth pack of 16 bytes of it. A wave takes `tile` keys per team at a time. The lanes of a team exchange the
+/* Attention for few queries without matrix cores (attention_split.h). A team of n lanes holds a key: each lane has
+ * every n-th pack of 16 bytes of it. A wave takes `tile` keys per team at a time. The lanes of a team exchange the
  * parts of the dot products so that each lane ends with the score of one row and one key. It computes that score's
  * weight once, and gives it to the other lanes of the team. Each lane adds up the columns of the values that it loads.
  */

@@ -94,8 +94,8 @@ typedef struct crk_attention_call {
   /* For attention_tile.h. Not 0: the units that share a cache. They hold all of its blocks at once, at most two each;
    * these are one run of heads then. */
   uint32_t paired_units;
-  /* The keys of a sequence are cut into `parts` parts. A part is a range of keys in attention_tile.h. In
-   * attention_split.h it has every so-manieth tile of keys. With several parts, each part of a row leaves dv sums, a
+  /* The keys of a sequence are cut into `parts` parts. A part in attention_tile.h is a range of keys. A part in
+   * attention_split.h is every n-th tile of keys, for n parts. With several parts, each part of a row leaves dv sums, a
    * base and a sum of weights in scratch memory. These are numbered by sequence, kv head, row and part.
    * attention_combine.h adds the parts up; in a second launch, `tiles` has the number of rows per kv head. */
   crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */

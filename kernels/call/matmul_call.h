@@ -1,5 +1,5 @@
 /* Arguments of the kernels that multiply matrices, and the tile sizes that launcher and kernels share. Plain C;
- * csrc/launch/matmul.c fills crk_matmul_t in, kernels/matmul/matmul_tile.h and matmul_vec.h read it.
+ * csrc/launch/matmul.c and conv_cores.c fill crk_matmul_t in; kernels/matmul and kernels/conv/conv_cores.h read it.
  * csrc/launch/matmul_wide.c fills crk_wide_product_t in, kernels/matmul/matmul_wide.h reads it.
  *
  * dst[m][n] = lhs[m][k] * rhs[k][n] for every matrix of the batch. */

@@ -16,9 +16,9 @@
 
 enum { CRK_MOE_ORDER_THREADS = 256 }; /* threads per block of moe_order.h */
 
-/* XX(tokens, rows, threads, ...): the tiles of moe_tile.h: tokens of a run, and rows of weights. On NVIDIA GPUs a team
- * computes more, and the largest tile has half the threads. The launcher takes the number from the kernel's signature
- * (max_threads). */
+/* XX(tokens, rows, threads, ...): the tiles of moe_tile.h: tokens of a run, rows of weights, and threads of a block. On
+ * NVIDIA GPUs some tiles have other numbers of threads (moe.hip). The launcher takes the number from the kernel's
+ * signature (max_threads). */
 #define CRK_MOE_TILES(XX, ...) \
   XX(16, 64, 128, __VA_ARGS__) \
   XX(64, 64, 128, __VA_ARGS__) \

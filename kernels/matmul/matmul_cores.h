@@ -1,8 +1,9 @@
 /* Matrix products on matrix cores: a block makes a tile of dst. For matmul.hip. Main function: matmul_cores.
  *
  * A block copies a step along k of both operands to shared memory and multiplies from there. Its teams
- * (numbers/square.h) share the tile, and a team keeps its sums in registers, in f32. While a step is multiplied, the
- * next ones are under way: straight to further slots of shared memory where the GPU can copy so, else to registers. */
+ * (numbers/square.h) share the tile. A team keeps its sums in registers, in f32, or in f64 for f64. While a step is
+ * multiplied, the next ones are under way: straight to further slots of shared memory where the GPU can copy so, else
+ * to registers. */
 #ifndef CRK_MATMUL_CORES_H
 #define CRK_MATMUL_CORES_H
 

@@ -20,7 +20,7 @@ struct bf16;
 
 /* template <class T> struct stream_core: a wave multiplies 16 keys with `rows` query rows, in f16 or bf16, and adds up
  * in f32. A key is a row of numbers in global memory. Each lane loads packs of it, and passes them on as they are. All
- * lanes of the wave must come.
+ * lanes of the wave must call its functions.
  *
  * A result is `tall` * `columns` numbers per lane: at(k, c) belongs to key result_key(k) and to query row
  * result_row(c). `key_lanes` lanes have the same query rows and different keys.

@@ -35,7 +35,7 @@ struct block_q8_0 { /* d * q */
   f16 d;
   int8_t qs[32];
 };
-/* Quantized activations: d * q. s is the sum of the block's values before quantization. */
+/* Quantized activations: d * q. s is CRK_SUM_OF_VALUES or CRK_SUM_OF_CODES (call/quantized_call.h). */
 struct block_q8_1 {
   f16 d, s;
   int8_t qs[32];

@@ -18,7 +18,7 @@ extern "C" {
  * at the end: see `struct_bytes` in candle_rocm.h.
  *
  * A tensor is a layout and the view of its memory. A layout of NULL leaves an optional tensor out. A stride of 0
- * broadcasts, also along a last dim that must be contiguous if that dim has size 1.
+ * broadcasts. The stride of a dim of size 1 does not matter.
  *
  * A sequence has `queries` queries and `keys` keys, in `heads` heads. Without starts, the sequences are the batch, and
  * all have the same lengths. With starts (q_starts and k_starts), the batch dim of q, dst, k and v is 1, their tokens
