@@ -137,24 +137,22 @@ impl Config {
             strict: flag("CANDLE_ROCM_STRICT"),
             docs_rs: watched("DOCS_RS").is_some(),
             no_kernels: flag("CANDLE_ROCM_NO_KERNELS"),
-            // Absolute, because errors name it: cargo runs build scripts in the package's folder.
-            code_objects: watched("CANDLE_ROCM_CODE_OBJECTS")
-                .map(|file| std::path::absolute(&file).unwrap_or(PathBuf::from(file))),
+            code_objects: watched("CANDLE_ROCM_CODE_OBJECTS").map(absolute).map(PathBuf::from),
             pack_code_objects: flag("CANDLE_ROCM_PACK_CODE_OBJECTS"),
             rocm_archs: text("CANDLE_ROCM_ARCHS"),
             cuda_archs: text("CANDLE_CUDA_ARCHS"),
             topology: "/sys/class/kfd/kfd/topology/nodes".into(),
             gfx_override: text("HSA_OVERRIDE_GFX_VERSION"),
-            hipcc: watched("HIPCC"),
+            hipcc: watched("HIPCC").map(program),
             hipcc_flags: words("CANDLE_ROCM_HIPCC_FLAGS"),
-            rocm_path: watched("ROCM_PATH"),
-            hip_path: watched("HIP_PATH"),
+            rocm_path: watched("ROCM_PATH").map(absolute),
+            hip_path: watched("HIP_PATH").map(absolute),
             hip_device_lib_path: watched("HIP_DEVICE_LIB_PATH"),
             installed: "/opt".into(),
-            nvcc: watched("NVCC"),
+            nvcc: watched("NVCC").map(program),
             nvcc_ccbin: watched("NVCC_CCBIN"),
-            cuda_home: watched("CUDA_HOME"),
-            cuda_path: watched("CUDA_PATH"),
+            cuda_home: watched("CUDA_HOME").map(absolute),
+            cuda_path: watched("CUDA_PATH").map(absolute),
             path: env::var_os("PATH"),
             compiler_variables: COMPILER_VARIABLES
                 .iter()
@@ -221,6 +219,12 @@ pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
 pub const FULL_DISK: &str =
     "free space there, or name a folder on another disk: in TMPDIR for a file below /tmp, else in CARGO_TARGET_DIR";
 
+/// The sentence for a compiler that found a full disk.
+pub fn full_disk(messages: &str) -> Option<String> {
+    let line = messages.lines().find(|line| line.contains("No space left on device"))?;
+    Some(format!("{line}; {FULL_DISK}"))
+}
+
 /// The sentence for a file that cannot be read or written.
 pub fn failed(path: &Path, error: &std::io::Error) -> String {
     let full = error.kind() == std::io::ErrorKind::StorageFull;
@@ -260,6 +264,16 @@ fn required(name: &str) -> String {
 fn watched(name: &str) -> Option<OsString> {
     println!("cargo::rerun-if-env-changed={name}");
     env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The absolute path: errors name it, and compilers run in several folders. Cargo runs build scripts in the package's.
+fn absolute(path: OsString) -> OsString {
+    std::path::absolute(&path).map_or(path, PathBuf::into_os_string)
+}
+
+/// The same for a program. A name without a folder stays: it is looked for in PATH.
+pub fn program(path: OsString) -> OsString {
+    if Path::new(&path).components().count() > 1 { absolute(path) } else { path }
 }
 
 fn text(name: &str) -> Option<String> {

@@ -47,7 +47,9 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded, port: &Pa
     archive.cargo_warnings(false).objects(outputs).try_compile("candle_rocm").map_err(|error| {
         format!(
             "libcandle_rocm.a cannot be made: {error}; where the program ar is missing, install it (Debian, Ubuntu, \
-             Fedora and Arch: the package binutils), or name one in AR"
+             Fedora and Arch: the package binutils), or name one in AR; where the disk of {} is full, {}",
+            config.out_dir.display(),
+            config::FULL_DISK
         )
     })?;
     println!("cargo::metadata=include={}", config.root.join("include").display());
@@ -225,8 +227,11 @@ fn missing(config: &Config, program: &Path, language: Language, error: &std::io:
     };
     // Such as aarch64-linux-gnu-g++ of Debian's package g++-aarch64-linux-gnu.
     let file_name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let install = match file_name.strip_suffix(gcc).and_then(|prefix| prefix.strip_suffix('-')) {
+    let prefix = file_name.strip_suffix(gcc).and_then(|prefix| prefix.strip_suffix('-'));
+    let is_musl = prefix.is_some_and(|prefix| prefix.contains("musl"));
+    let install = match prefix {
         Some(prefix) if prefix.contains("mingw") => "install it (Debian, Ubuntu: the package mingw-w64)".to_owned(),
+        Some(_) if is_musl => "install it (Debian, Ubuntu: the package musl-tools)".to_owned(),
         Some(prefix) => format!("install it (Debian, Ubuntu: the package {gcc}-{})", prefix.replace('_', "-")),
         None if cfg!(windows) => "install Visual Studio's Build Tools with \"Desktop development with C++\"".to_owned(),
         None if cfg!(target_os = "macos") => "install it (xcode-select --install)".to_owned(),
@@ -237,8 +242,10 @@ fn missing(config: &Config, program: &Path, language: Language, error: &std::io:
         None => variable.to_owned(),
     };
     let without = if language == Language::Cpp { ", or build without the feature `cpu`" } else { "" };
-    format!(
-        "the {name} compiler {} cannot be run: {error}; {install}, or name another one in {variable}{without}",
-        program.display()
-    )
+    // No distribution's package has a C++ compiler for musl.
+    let ways = match is_musl && language == Language::Cpp {
+        true => "name a musl C++ compiler".to_owned(),
+        false => format!("{install}, or name another one"),
+    };
+    format!("the {name} compiler {} cannot be run: {error}; {ways} in {variable}{without}", program.display())
 }

@@ -1,7 +1,7 @@
 //! Runs compilers in parallel. A run is skipped where its inputs have not changed since it last succeeded.
 
 use crate::cache::{Cache, Entry};
-use crate::config::{Config, FULL_DISK, Result, read_bytes, write};
+use crate::config::{Config, Result, full_disk, read_bytes, write};
 use crate::progress::Progress;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -170,8 +170,8 @@ fn compile(job: &mut Job) -> Result<String> {
     let mut messages = String::from_utf8_lossy(&output.stdout).into_owned();
     messages.push_str(&String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
-        if let Some(line) = messages.lines().find(|line| line.contains("No space left on device")) {
-            return Err(format!("{}: {line}; {FULL_DISK}", job.label));
+        if let Some(sentence) = full_disk(&messages) {
+            return Err(format!("{}: {sentence}", job.label));
         }
         return Err(format!("{}: {}\n{}\n{messages}", job.label, output.status, line(&job.command)));
     }

@@ -5,7 +5,7 @@ use crate::config::{self, Config, Result};
 use crate::jobs::Fnv;
 use crate::program;
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,12 @@ pub struct Hip {
 impl Hip {
     pub fn find(config: &Config) -> Result<Hip> {
         let path = find_hip(config)?;
-        let mut identity = identity(&path)?;
+        let mut ways = vec![other("HIPCC", config.hipcc.is_some())];
+        for (name, folder) in folders(config) {
+            let folder = folder.to_string_lossy();
+            ways.push(format!("correct {name}={folder}, or unset it: hipcc looks for its clang there"));
+        }
+        let mut identity = identity(&path, &ways)?;
         // A new version in the same place must trigger a new build.
         println!("cargo::rerun-if-changed={}", path.display());
         let mut flags = config.hipcc_flags.clone();
@@ -85,12 +90,19 @@ impl Hip {
         Ok(Hip { path, identity, flags, writes_version_6 })
     }
 
+    /// The compiler, to run in any folder: hipcc reads these variables, in which the user may have a relative path.
+    fn start(&self, config: &Config) -> Command {
+        let mut command = Command::new(&self.path);
+        command.envs(folders(config));
+        command
+    }
+
     /// Compiles one source to the ELF of one architecture. The architecture is always named: without a name hipcc asks
     /// the machine for its GPU, and on a machine without one it builds for gfx803 and exits with 0.
     ///
     /// The kernels use no HIP headers (-nogpuinc), so they do not depend on the headers' version.
     pub fn command(&self, config: &Config, arch: &str, source: &Path, output: &Path) -> Command {
-        let mut command = Command::new(&self.path);
+        let mut command = self.start(config);
         command
             .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc"])
             .arg(format!("--offload-arch={arch}"))
@@ -113,7 +125,7 @@ impl Hip {
     /// The command for a program's own source, to which the source, the output and further flags are added.
     #[allow(dead_code)] // candle-rocm-build uses it, and the build script does not
     pub fn program_command(&self, config: &Config, arch: &str, cuda: bool) -> Command {
-        let mut command = Command::new(&self.path);
+        let mut command = self.start(config);
         command
             .args(program::flags(&config.root.join("kernels"), arch, cuda))
             .args(self.whole_registers(arch))
@@ -248,6 +260,9 @@ impl Hip {
             return Ok(None);
         }
         let messages = String::from_utf8_lossy(&result.stderr).into_owned();
+        if let Some(sentence) = config::full_disk(&messages) {
+            return Err(format!("{} for {arch}: {sentence}", self.path.display()));
+        }
         let reason = messages.lines().find(|line| line.contains("error")).or(messages.lines().next());
         Ok(Some(reason.unwrap_or("the compiler failed without a message").trim().to_owned()))
     }
@@ -455,6 +470,12 @@ fn native(config: &Config, compiler: Option<&Path>) -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// The folders of ROCm that the user named, with their variables.
+fn folders(config: &Config) -> Vec<(&'static str, &OsString)> {
+    let variables = [("ROCM_PATH", &config.rocm_path), ("HIP_PATH", &config.hip_path)];
+    variables.into_iter().filter_map(|(name, folder)| Some((name, folder.as_ref()?))).collect()
+}
+
 fn find_hip(config: &Config) -> Result<PathBuf> {
     if let Some(hipcc) = &config.hipcc {
         return named(config, "HIPCC", hipcc);
@@ -570,7 +591,8 @@ impl Cuda {
     pub fn find(config: &Config) -> Result<Cuda> {
         let path = find_nvcc(config)?;
         println!("cargo::rerun-if-changed={}", path.display());
-        Ok(Cuda { identity: format!("{} {:?}", identity(&path)?, config.nvcc_ccbin), path })
+        let identity = identity(&path, &[other("NVCC", config.nvcc.is_some())])?;
+        Ok(Cuda { identity: format!("{identity} {:?}", config.nvcc_ccbin), path })
     }
 
     /// Compiles one source to a fatbin of all architectures, with PTX of the highest for later GPUs. nvcc must not
@@ -670,12 +692,16 @@ fn named(config: &Config, variable: &str, value: &OsStr) -> Result<PathBuf> {
         in_path(config, &value.to_string_lossy())
     };
     found.ok_or_else(|| {
-        format!(
-            "{variable}={}: there is no such program\nWays out: correct {variable}, or unset it to search the usual \
-             places",
-            value.to_string_lossy()
-        )
+        format!("{variable}={}: there is no such program\nWays out: {}", value.to_string_lossy(), other(variable, true))
     })
+}
+
+/// The way to another compiler by this variable.
+fn other(variable: &str, is_set: bool) -> String {
+    match is_set {
+        true => format!("correct {variable}, or unset it to search the usual places"),
+        false => format!("name another compiler in {variable}"),
+    }
 }
 
 pub fn in_path(config: &Config, name: &str) -> Option<PathBuf> {
@@ -724,17 +750,14 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The compiler's path and its version text.
-fn identity(path: &Path) -> Result<String> {
-    let output =
-        Command::new(path).arg("--version").output().map_err(|e| format!("{} cannot be run: {e}", path.display()))?;
+/// The compiler's path and its version text. `ways` are the ways out where it does not run.
+fn identity(path: &Path, ways: &[String]) -> Result<String> {
+    let output = Command::new(path).arg("--version").output();
+    let (path, ways) = (path.display(), ways.join("; or "));
+    let output = output.map_err(|error| format!("{path} cannot be run: {error}\nWays out: {ways}"))?;
     if !output.status.success() {
-        return Err(format!(
-            "{} --version fails ({}):\n{}",
-            path.display(),
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        ));
+        let messages = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{path} --version fails ({}):\n{}\nWays out: {ways}", output.status, messages.trim_end()));
     }
-    Ok(format!("{}\n{}", path.display(), String::from_utf8_lossy(&output.stdout)))
+    Ok(format!("{path}\n{}", String::from_utf8_lossy(&output.stdout)))
 }

@@ -62,12 +62,15 @@ impl Tree {
         path
     }
 
+    /// A program, which is this script.
+    fn program(&self, path: &str, script: &str) {
+        fs::write(self.path(path), format!("#!/bin/sh\n{script}\n")).expect("a file");
+        fs::set_permissions(self.path(path), fs::Permissions::from_mode(0o755)).expect("a program");
+    }
+
     /// Programs that print a version.
     fn compilers(&self, paths: &[&str]) {
-        for path in paths.iter().map(|path| self.path(path)) {
-            fs::write(&path, "#!/bin/sh\necho clang version 21.0.0\n").expect("a file");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program");
-        }
+        paths.iter().for_each(|path| self.program(path, "echo clang version 21.0.0"));
     }
 
     fn device_libraries(&self, folders: &[&str]) {
@@ -184,6 +187,37 @@ fn what_was_looked_for_is_told() {
     }
 }
 
+#[test]
+fn a_compiler_that_does_not_run_is_named_with_its_variables() {
+    let tree = Tree::new("fails");
+    let hipcc = tree.path("distribution/bin/hipcc");
+    let message = |config: &Config| Hip::find(config).err().expect("the compiler does not run");
+    fs::write(&hipcc, "").expect("a file");
+    let named = Config { hipcc: Some(hipcc.clone().into()), ..tree.config() };
+    let expected = "cannot be run: Permission denied (os error 13)\nWays out: correct HIPCC, or unset it to search the \
+                    usual places";
+    assert_eq!(message(&named), format!("{} {expected}", hipcc.display()));
+    tree.program("distribution/bin/hipcc", "echo no clang in $ROCM_PATH >&2; exit 1");
+    let (path, folder) = (hipcc.parent().map(|path| path.as_os_str().to_owned()), tree.0.join("none"));
+    let folders = Config { path, rocm_path: Some(folder.clone().into()), ..tree.config() };
+    let expected = format!(
+        "{} --version fails (exit status: 1):\nno clang in\nWays out: name another compiler in HIPCC; or correct \
+         ROCM_PATH={}, or unset it: hipcc looks for its clang there",
+        hipcc.display(),
+        folder.display()
+    );
+    assert_eq!(message(&folders), expected);
+}
+
+/// Compilers run in several folders.
+#[test]
+fn programs_have_absolute_paths() {
+    let here = std::env::current_dir().expect("a folder");
+    for (name, expected) in [("hipcc", PathBuf::from("hipcc")), ("bin/hipcc", here.join("bin/hipcc"))] {
+        assert_eq!(config::program(name.into()), expected);
+    }
+}
+
 /// The error of a build whose C or C++ compiler is this program.
 fn without(program: &str, language: Language, target: Option<&str>) -> String {
     let config = Config { cross_target: target.map(str::to_owned), ..Config::default() };
@@ -199,6 +233,7 @@ fn a_missing_compiler_is_one_sentence_with_its_package() {
     let nothing = "cannot be run: No such file or directory (os error 2); install it (Debian, Ubuntu: the package";
     let aarch64 = Some("aarch64-unknown-linux-gnu");
     let windows = Some("x86_64-pc-windows-gnu");
+    let musl = Some("x86_64-unknown-linux-musl");
     use Language::{C, Cpp};
     for (program, language, target, package, ways) in [
         ("/none/cc", C, None, "gcc; Fedora: gcc; Arch: gcc)", "another one in CC"),
@@ -224,11 +259,15 @@ fn a_missing_compiler_is_one_sentence_with_its_package() {
             "another one in CXX_aarch64_unknown_linux_gnu, or build without the feature `cpu`",
         ),
         ("/none/x86_64-w64-mingw32-gcc", C, windows, "mingw-w64)", "another one in CC_x86_64_pc_windows_gnu"),
+        ("/none/musl-gcc", C, musl, "musl-tools)", "another one in CC_x86_64_unknown_linux_musl"),
     ] {
         let name = if language == C { "C" } else { "C++" };
         let expected = format!("the {name} compiler {program} {nothing} {package}, or name {ways}");
         assert_eq!(without(program, language, target), expected);
     }
+    let expected = "No such file or directory (os error 2); name a musl C++ compiler in \
+                    CXX_x86_64_unknown_linux_musl, or build without the feature `cpu`";
+    assert!(without("/none/x86_64-linux-musl-g++", Cpp, musl).ends_with(expected));
 }
 
 #[test]
@@ -244,15 +283,14 @@ impl Tree {
     /// A compiler that writes its output, except for these architectures.
     fn compiler_without(&self, path: &str, unknown: &str) {
         let text = format!(
-            "#!/bin/sh\n[ \"$1\" = --version ] && echo \"clang version 15.0.0, without {unknown}\" && exit\n\
+            "[ \"$1\" = --version ] && echo \"clang version 15.0.0, without {unknown}\" && exit\n\
              while [ $# -gt 0 ]; do\n\
              case $1 in --offload-arch=*) arch=${{1#*=}};; -o) output=$2;; esac; shift\n\
              done\n\
              case ' {unknown} ' in *\" $arch \"*) echo \"error: what is $arch?\" >&2; exit 1;; esac\n\
-             echo > \"$output\"\n"
+             echo > \"$output\""
         );
-        fs::write(self.path(path), text).expect("a file");
-        fs::set_permissions(self.path(path), fs::Permissions::from_mode(0o755)).expect("a program");
+        self.program(path, &text);
     }
 
     /// The topology of a machine with these nodes, by `gfx_target_version`; a CPU has 0.
@@ -327,6 +365,17 @@ fn what_an_old_compiler_leaves_out_is_told() {
     assert!(message.contains("for any of the architectures of this build: gfx906, gfx908"), "{message}");
 }
 
+/// Then the build fails: it would lack architectures that the compiler knows.
+#[test]
+fn a_full_disk_is_not_an_unknown_architecture() {
+    let tree = Tree::new("full");
+    let config = tree.config_without("", None);
+    let full = "LLVM ERROR: IO failure on output stream: No space left on device";
+    tree.program("rocm/bin/hipcc", &format!("[ \"$1\" = --version ] && exit; echo '{full}' >&2; exit 1"));
+    let expected = format!("{}/rocm/bin/hipcc for gfx906: {full}; {}", tree.0.display(), config::FULL_DISK);
+    assert_eq!(architectures(&config).unwrap_err(), expected);
+}
+
 /// Without a list and without a GPU a build is for the generic targets. For those that the compiler does not know it
 /// has code for their common members. The note names the other members.
 #[test]
@@ -365,9 +414,8 @@ fn generic_targets_that_an_old_compiler_does_not_know() {
 fn single_architectures_get_code_that_older_runtimes_load() {
     let tree = Tree::new("version");
     let arguments = |abi: &str, arch: &str| -> Option<u32> {
-        let text = format!("#!/bin/sh\necho '\"-mlink-builtin-bitcode\" \"{}/{abi}\"' >&2\n", tree.0.display());
-        fs::write(tree.path("rocm/bin/hipcc"), text).expect("a file");
-        fs::set_permissions(tree.path("rocm/bin/hipcc"), fs::Permissions::from_mode(0o755)).expect("a program");
+        let text = format!("echo '\"-mlink-builtin-bitcode\" \"{}/{abi}\"' >&2", tree.0.display());
+        tree.program("rocm/bin/hipcc", &text);
         let config = tree.config();
         let hip = Hip::find(&config).unwrap_or_else(|message| panic!("{message}"));
         let command = hip.command(&config, arch, Path::new("in"), Path::new("out"));
@@ -386,9 +434,8 @@ fn single_architectures_get_code_that_older_runtimes_load() {
 fn device_libraries_that_the_compiler_finds_itself_count() {
     let tree = Tree::new("own-libraries");
     let folder = tree.path("lib/bitcode/ocml.bc").with_file_name("");
-    let text = format!("#!/bin/sh\necho ' \"-mlink-builtin-bitcode\" \"{}ocml.bc\"' >&2\n", folder.display());
-    fs::write(tree.path("distribution/bin/hipcc"), text).expect("a file");
-    fs::set_permissions(tree.path("distribution/bin/hipcc"), fs::Permissions::from_mode(0o755)).expect("a program");
+    let text = format!("echo ' \"-mlink-builtin-bitcode\" \"{}ocml.bc\"' >&2", folder.display());
+    tree.program("distribution/bin/hipcc", &text);
     let config = Config { hipcc: tree.value("distribution/bin/hipcc"), ..tree.config() };
     let identity = || Hip::find(&config).unwrap_or_else(|message| panic!("{message}")).identity;
     fs::write(folder.join("ocml.bc"), "one").expect("a file");
