@@ -123,6 +123,11 @@ static crk_status_t check_starts(problem_t *problem) {
   CRK_TRY(check_size("sequences", given->sequences));
   CRK_TRY(check_size("max_queries", given->max_queries));
   CRK_TRY(check_size("max_keys", given->max_keys));
+  if (problem->inputs[Q].extent.numel != 0) {
+    const size_t tokens = q->dims[TOKENS];
+    CRK_REFUSE_IF(given->sequences == 0, "%s: sequences is 0, but q has %zu tokens", where, tokens);
+    CRK_REFUSE_IF(given->max_queries == 0, "%s: max_queries is 0, but q has %zu tokens", where, tokens);
+  }
   problem->sequences = given->sequences;
   problem->queries = crk_priv_least(given->max_queries, q->dims[TOKENS]); /* no sequence has more */
   problem->keys = given->max_keys;
@@ -678,7 +683,7 @@ crk_status_t crk_attention(crk_device_t self, const crk_attention_t *call) {
   name_arguments(&problem);
   CRK_TRY(check_dims(&problem));
   CRK_TRY(check_scores(&problem));
-  if (problem.dst.extent.numel == 0 || problem.sequences == 0 || problem.queries == 0) {
+  if (problem.dst.extent.numel == 0) {
     return CRK_OK;
   }
   CRK_TRY(check_memory(&problem));

@@ -23,9 +23,10 @@ extern "C" {
  * A sequence has `queries` queries and `keys` keys, in `heads` heads. Without starts, the sequences are the batch, and
  * all have the same lengths. With starts (q_starts and k_starts), the batch dim of q, dst, k and v is 1, their tokens
  * are those of all sequences, one after the other, and sequence s has the queries q_starts[s] to q_starts[s + 1] - 1
- * and the keys k_starts[s] to k_starts[s + 1] - 1. With a block table, k and v are a cache of blocks, and key j of
- * sequence s is row j % block of block block_table[s][j / block]; k_starts then only gives the lengths. A block table
- * needs starts. A mask has max_queries rows and max_keys columns for each sequence then. */
+ * and the keys k_starts[s] to k_starts[s + 1] - 1. Unless q is empty, `sequences` and `max_queries` are at least 1
+ * then. With a block table, k and v are a cache of blocks, and key j of sequence s is row j % block of block
+ * block_table[s][j / block]; k_starts then only gives the lengths. A block table needs starts. A mask has max_queries
+ * rows and max_keys columns for each sequence then. */
 typedef struct crk_attention {
   size_t struct_bytes; /* set by the caller: sizeof(crk_attention_t) */
   crk_dtype_t dtype; /* of q, k, v and dst: F16, BF16 or F32 */

@@ -123,12 +123,13 @@ impl Case {
         let (mut most_queries, mut most_keys) = (plan.most_queries(), plan.most_keys());
         if plan.way != Way::Batch {
             // A call may name more than there are.
-            most_queries += rng.pick(&[0, 0, 3, 130]);
+            most_queries = (most_queries + rng.pick(&[0, 0, 3, 130])).max(1);
             most_keys += rng.pick(&[0, 0, 7, 70]);
         }
-        // Starts may begin after the first token, and tokens may be left at the end.
+        // Starts may begin after the first token, and tokens may be left at the end; not without a sequence.
         let first = [0, 0, rng.below(SPARE)][rng.below(3)];
-        let tokens = |of: fn(&(usize, usize)) -> usize| first + plan.lengths.iter().map(of).sum::<usize>() + SPARE;
+        let spare = if sequences == 0 { 0 } else { first + SPARE };
+        let tokens = |of: fn(&(usize, usize)) -> usize| plan.lengths.iter().map(of).sum::<usize>() + spare;
         let (q_dims, k_dims) = match plan.way {
             Way::Batch => ([sequences, most_queries], [sequences, most_keys]),
             Way::Starts => ([1, tokens(|l| l.0)], [1, tokens(|l| l.1)]),

@@ -267,6 +267,13 @@ fn of_sequences(on: &Refused, l: &Layouts, other: sys::crk_view_t) -> Outcome {
             _ => c.max_keys = 1 << 31,
         })?;
     }
+    // Nothing would write dst.
+    on.invalid("sequences is 0, but q has 6 tokens", |c| c.sequences = 0)?;
+    on.invalid("max_queries is 0, but q has 6 tokens", |c| c.max_queries = 0)?;
+    on.works("no queries", |c| {
+        (c.q_layout, c.dst_layout) = (on.keep(dim(l.q, 2, 0)), on.keep(dim(l.dst, 2, 0)));
+        (c.sequences, c.max_queries, c.block_table_layout) = (0, 0, on.keep(dim(l.block_table, 0, 0)));
+    })?;
     for (name, set) in [
         ("q_starts", (|c, view| c.q_starts = view) as fn(&mut Call, sys::crk_const_view_t)),
         ("k_starts", |c, view| c.k_starts = view),
