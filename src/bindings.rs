@@ -1193,7 +1193,7 @@ impl crk_topic {
 pub struct crk_topic(pub ::core::ffi::c_uint);
 pub use self::crk_topic as crk_topic_t;
 /** One finding. The texts are UTF-8, never NULL, and valid during the visit only: a byte of a path or a variable that is
- not UTF-8 becomes '?'. Later versions may append members.*/
+ not UTF-8 becomes '?'.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_finding {
@@ -1231,7 +1231,7 @@ impl Default for crk_finding {
     }
 }
 /** One finding. The texts are UTF-8, never NULL, and valid during the visit only: a byte of a path or a variable that is
- not UTF-8 becomes '?'. Later versions may append members.*/
+ not UTF-8 becomes '?'.*/
 pub type crk_finding_t = crk_finding;
 /// Receives one finding. `user` is what crk_diagnose got.
 pub type crk_finding_fn = ::core::option::Option<
@@ -2798,9 +2798,9 @@ unsafe extern "C" {
     /** dst\[i\] = the value of element i of src, for i below `numel`, which is a multiple of the block. `dtype` of dst is F32,
  F16 or BF16.
 
- Computed in f32: q4_0 as d \* code - 8 \* d, as in Candle's kernel; the others as in kernels/quantized/blocks.h. Two
- steps round: the difference in q2_K, q4_K, q5_K, q4_1 and q5_1, and the product in q8_K. All other steps are exact.
- So a value rounds at most once, and once more to dtype.*/
+ Computed in f32: q4_0 as d \* code - 8 \* d, as in Candle's kernel; the others as in kernels/quantized/blocks.h in the
+ sources. Two steps round: the difference in q2_K, q4_K, q5_K, q4_1 and q5_1, and the product in q8_K. All other steps
+ are exact. So a value rounds at most once, and once more to dtype.*/
     pub fn crk_dequantize(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -3295,8 +3295,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
  Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. A bf16 below 2^-126 may
- count as 0 (kernels/platform/hip/maths.h explains where), and so may an f16 below 2^-14 on gfx90a, whose matrix cores
- take it for 0.
+ count as 0 (kernels/platform/hip/maths.h in the sources explains where), and so may an f16 below 2^-14 on gfx90a,
+ whose matrix cores take it for 0.
 
  expert_counts\[e\] becomes the number of times that e is in expert_ids. expert_offsets\[e\] becomes the sum of the counts
  before e, and expert_offsets\[experts\] the sum of all. Both are i32, and either may be {NULL, 0}. One launch where

@@ -62,6 +62,40 @@ fn candle_rocm_h_includes_every_header() {
     }
 }
 
+/// candle_rocm.h tells of each struct whether it may grow. Those that may begin with their size.
+#[test]
+fn candle_rocm_h_lists_every_struct() {
+    let umbrella = headers::read(&headers::folder().join("candle_rocm.h")).replace(['\n', '*'], " ");
+    let (_, list) = umbrella.split_once("These structs do not change").expect("the list");
+    let (stable, rest) = list.split_once("The others").expect("those that may grow");
+    let (growing, _) = rest.split_once("may grow").expect("an end");
+    for text in headers::all().iter().map(|header| headers::read(header)) {
+        for definition in text.split("typedef struct ").skip(1) {
+            // The others are handles: typedef struct crk_device *crk_device_t.
+            let Some((name, fields)) = definition.split_once(" {\n").filter(|(name, _)| !name.contains(' ')) else {
+                continue;
+            };
+            let name = format!("{name}_t");
+            let grows = fields.trim_start().starts_with("size_t struct_bytes;");
+            assert_eq!((stable.contains(&name), growing.contains(&name)), (!grows, grows), "{name}");
+        }
+    }
+}
+
+/// Headers are installed without the files that their comments name.
+#[test]
+fn comments_name_files_in_the_sources() {
+    for header in headers::all() {
+        let text = headers::read(&header).replace("\n *", "");
+        for folder in ["docs/", "kernels/"] {
+            for (at, _) in text.match_indices(&format!(" {folder}")) {
+                let rest: Vec<_> = text[at + 1..].splitn(5, ' ').collect();
+                assert!(rest[1..].join(" ").starts_with("in the sources"), "{}: {}", header.display(), rest[0]);
+            }
+        }
+    }
+}
+
 #[test]
 fn the_version_is_the_package_s() {
     let version = [sys::CRK_VERSION_MAJOR, sys::CRK_VERSION_MINOR, sys::CRK_VERSION_PATCH].map(|n| n.to_string());

@@ -23,8 +23,8 @@ typedef enum crk_severity {
 #undef XX
 } crk_severity_t;
 
-/* XX(name, value, key): what a finding is about. The keys are stable; docs/troubleshooting.md explains each. The values
- * are ABI: append, never renumber. */
+/* XX(name, value, key): what a finding is about. The keys are stable; docs/troubleshooting.md in the sources explains
+ * each. The values are ABI: append, never renumber. */
 #define CRK_TOPIC_MAP(XX)              \
   XX(KERNELS, 0, "kernels")            \
   XX(VARIABLE, 1, "variable")          \
@@ -49,7 +49,7 @@ typedef enum crk_topic {
 } crk_topic_t;
 
 /* One finding. The texts are UTF-8, never NULL, and valid during the visit only: a byte of a path or a variable that is
- * not UTF-8 becomes '?'. Later versions may append members. */
+ * not UTF-8 becomes '?'. */
 typedef struct crk_finding {
   crk_topic_t topic;
   crk_severity_t severity;

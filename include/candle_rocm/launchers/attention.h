@@ -1,4 +1,4 @@
-/* candle_rocm/launchers/attention.h: fused attention. The design is in docs/attention.md. */
+/* candle_rocm/launchers/attention.h: fused attention. docs/attention.md in the sources explains it. */
 #ifndef CANDLE_ROCM_LAUNCHERS_ATTENTION_H
 #define CANDLE_ROCM_LAUNCHERS_ATTENTION_H
 

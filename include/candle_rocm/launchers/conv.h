@@ -9,7 +9,7 @@
  * op, a layout of another rank, dims that do not fit each other, a stride, dilation or window of 0, a window that
  * reaches beyond the image and its padding, or 2^62 or more elements. They fail with CRK_OUT_OF_BOUNDS (a layout
  * reaches beyond its view, or the destination is too small) or CRK_DEVICE. All ten dtypes have kernels. Rounding:
- * docs/parity.md. */
+ * docs/parity.md in the sources. */
 #ifndef CANDLE_ROCM_LAUNCHERS_CONV_H
 #define CANDLE_ROCM_LAUNCHERS_CONV_H
 

@@ -8,7 +8,7 @@
  * All fail with CRK_INVALID_ARGUMENT (a NULL, an unknown dtype or op, a rank above CRK_MAX_RANK, layouts of different
  * dims), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or the destination is too small), CRK_UNSUPPORTED (no
  * kernel for the op and dtype) or CRK_DEVICE. Rounding, NaN and overflow follow Candle's CUDA kernels:
- * docs/parity.md. */
+ * docs/parity.md in the sources. */
 #ifndef CANDLE_ROCM_LAUNCHERS_ELEMENTWISE_H
 #define CANDLE_ROCM_LAUNCHERS_ELEMENTWISE_H
 

@@ -93,8 +93,8 @@ CRK_API crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, 
 
 /* The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
  * Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. A bf16 below 2^-126 may
- * count as 0 (kernels/platform/hip/maths.h explains where), and so may an f16 below 2^-14 on gfx90a, whose matrix cores
- * take it for 0.
+ * count as 0 (kernels/platform/hip/maths.h in the sources explains where), and so may an f16 below 2^-14 on gfx90a,
+ * whose matrix cores take it for 0.
  *
  * expert_counts[e] becomes the number of times that e is in expert_ids. expert_offsets[e] becomes the sum of the counts
  * before e, and expert_offsets[experts] the sum of all. Both are i32, and either may be {NULL, 0}. One launch where

@@ -1,8 +1,8 @@
 /* candle_rocm/launchers/quantized.h: quantized weights: their formats, their values, and products with them.
  *
- * Quantized weights are a view of rows of blocks without gaps, aligned to 2 bytes (q8_K: 4 bytes). Each function is one
- * launch and allocates nothing, unless its comment says otherwise. Views must not overlap dst. An empty dst succeeds
- * and launches nothing.
+ * Quantized weights are a view of rows of blocks without gaps, aligned to 2 bytes (q8_K: 4 bytes). Their bytes are
+ * those of a GGUF tensor of that type. Each function is one launch and allocates nothing, unless its comment says
+ * otherwise. Views must not overlap dst. An empty dst succeeds and launches nothing.
  *
  * All fail with CRK_INVALID_ARGUMENT (a NULL, an unknown format or dtype, a row length that is not a multiple of the
  * block, a view that is not aligned), CRK_OUT_OF_BOUNDS (a view is too small), CRK_UNSUPPORTED (no kernel for the
@@ -57,9 +57,9 @@ CRK_API size_t crk_quant_block_bytes(crk_quant_t quant);
 /* dst[i] = the value of element i of src, for i below `numel`, which is a multiple of the block. `dtype` of dst is F32,
  * F16 or BF16.
  *
- * Computed in f32: q4_0 as d * code - 8 * d, as in Candle's kernel; the others as in kernels/quantized/blocks.h. Two
- * steps round: the difference in q2_K, q4_K, q5_K, q4_1 and q5_1, and the product in q8_K. All other steps are exact.
- * So a value rounds at most once, and once more to dtype. */
+ * Computed in f32: q4_0 as d * code - 8 * d, as in Candle's kernel; the others as in kernels/quantized/blocks.h in the
+ * sources. Two steps round: the difference in q2_K, q4_K, q5_K, q4_1 and q5_1, and the product in q8_K. All other steps
+ * are exact. So a value rounds at most once, and once more to dtype. */
 CRK_API crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t numel,
                                     crk_const_view_t src, crk_view_t dst);
 
