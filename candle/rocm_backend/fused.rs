@@ -479,7 +479,14 @@ pub fn add_rms_norm(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f64) ->
         return Ok((sum, normed));
     }
     let sum = (x + residual)?;
-    let normed = crate::ops::rms_norm(&sum.contiguous()?, weight, eps as f32)?;
+    // The tensors are parts, made by `Input::narrow`. Other devices add first, and their part of the sum is not
+    // contiguous: Candle's norm of it has gradients.
+    let is_part = x.device().is_rocm() && !x.is_contiguous();
+    let normed = if is_part && weight.track_op() {
+        crate::ops::rms_norm_slow(&sum, weight, eps as f32)?
+    } else {
+        crate::ops::rms_norm(&sum.contiguous()?, weight, eps as f32)?
+    };
     Ok((sum, normed))
 }
 

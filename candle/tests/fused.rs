@@ -9,8 +9,8 @@ use candle_nn::{
     kv_cache::{ConcatKvCache, KvCache, RotatingKvCache},
 };
 use candle_rocm_tests::device;
-use candle_transformers::models::mistral;
-use std::collections::BTreeSet;
+use candle_transformers::models::{mistral, phi3};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 fn random(shape: &[usize], dtype: DType, device: &Device) -> Result<Tensor> {
     Tensor::randn(0f32, 1., shape, device)?.to_dtype(dtype)
@@ -573,17 +573,21 @@ fn attention_of_tracked_values() -> Result<()> {
     Ok(())
 }
 
-/// A model whose weights are variables. Its logits are those of the same weights without gradients. The variables
-/// with gradients are those of Candle's CPU device.
-#[test]
-fn a_model_with_variables() -> Result<()> {
-    let config: mistral::Config = serde_json::from_value(serde_json::json!({
+/// The configuration of a small mistral or phi3.
+fn fields() -> serde_json::Value {
+    serde_json::json!({
         "vocab_size": 32, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
         "num_attention_heads": 4, "head_dim": null, "num_key_value_heads": 2, "hidden_act": "silu",
         "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10_000.0, "sliding_window": null,
         "use_flash_attn": false,
-    }))
-    .map_err(candle_core::Error::wrap)?;
+    })
+}
+
+/// A model whose weights are variables. Its logits are those of the same weights without gradients. The variables
+/// with gradients are those of Candle's CPU device.
+#[test]
+fn a_model_with_variables() -> Result<()> {
+    let config: mistral::Config = serde_json::from_value(fields()).map_err(candle_core::Error::wrap)?;
     let with_gradients = |device: &Device| -> Result<BTreeSet<String>> {
         let variables = VarMap::new();
         let mut model = mistral::Model::new(&config, VarBuilder::from_varmap(&variables, DType::F32, device))?;
@@ -600,6 +604,79 @@ fn a_model_with_variables() -> Result<()> {
     let found = with_gradients(&device())?;
     assert!(found.contains("model.embed_tokens.weight"), "{found:?}");
     assert_eq!(found, with_gradients(&Device::Cpu)?);
+    Ok(())
+}
+
+/// Mistral with embeddings and no mask: all tokens see each other, as on Candle's CPU device.
+#[test]
+fn embeddings_without_a_mask() -> Result<()> {
+    let map = VarMap::new();
+    let config = serde_json::from_value(fields()).map_err(candle_core::Error::wrap)?;
+    drop(mistral::Model::new(&config, VarBuilder::from_varmap(&map, DType::F32, &Device::Cpu))?);
+    let weights = map.data().lock().unwrap().clone();
+    let xs = random(&[2, 5, 64], DType::F32, &Device::Cpu)?;
+    let logits = |device: &Device| -> Result<[Tensor; 2]> {
+        let weight = |weight: &Var| weight.as_tensor().detach().to_device(device);
+        let tensors = weights.iter().map(|(name, of)| Ok((name.clone(), weight(of)?))).collect::<Result<_>>()?;
+        let mut model = mistral::Model::new(&config, VarBuilder::from_tensors(tensors, DType::F32, device))?;
+        let xs = xs.to_device(device)?;
+        let first = model.forward_embeds(&xs, None, 0)?;
+        Ok([first, model.forward_embeds(&xs, None, 5)?])
+    };
+    for (found, expected) in logits(&device())?.iter().zip(&logits(&Device::Cpu)?) {
+        near(found, expected)?;
+    }
+    Ok(())
+}
+
+/// Models whose only variables are the weights of their norms. The gradients are those of Candle's CPU device. The
+/// final norm has one, because it gets the last tokens of a batch.
+#[test]
+fn models_with_variables_in_norms() -> Result<()> {
+    type Run = Box<dyn FnMut(&Tensor) -> Result<Tensor>>;
+    type Build = fn(VarBuilder<'_>) -> Result<Run>;
+    let builds: [Build; 2] = [
+        |weights| {
+            let config = serde_json::from_value(fields()).map_err(candle_core::Error::wrap)?;
+            let mut model = mistral::Model::new(&config, weights)?;
+            Ok(Box::new(move |ids| model.forward(ids, 0)))
+        },
+        |weights| {
+            let config = serde_json::from_value(fields()).map_err(candle_core::Error::wrap)?;
+            let mut model = phi3::Model::new(&config, weights)?;
+            Ok(Box::new(move |ids| model.forward(ids, 0)))
+        },
+    ];
+    for build in builds {
+        let map = VarMap::new();
+        drop(build(VarBuilder::from_varmap(&map, DType::F32, &Device::Cpu))?);
+        let weights = map.data().lock().unwrap().clone();
+        let gradients = |device: &Device| -> Result<BTreeMap<String, Vec<f64>>> {
+            let (mut tensors, mut norms) = (HashMap::new(), Vec::new());
+            for (name, weight) in &weights {
+                let mut weight = weight.as_tensor().detach().to_device(device)?;
+                if name.contains("norm") {
+                    weight = Var::from_tensor(&weight)?.into_inner();
+                    norms.push((name.clone(), weight.clone()));
+                }
+                tensors.insert(name.clone(), weight);
+            }
+            let mut run = build(VarBuilder::from_tensors(tensors, DType::F32, device))?;
+            let ids = Tensor::new(&[[1u32, 2, 3, 4, 5], [6, 7, 8, 9, 10]], device)?;
+            let gradients = run(&ids)?.sqr()?.sum_all()?.backward()?;
+            let gradient = |(name, weight)| Some(values(gradients.get(&weight)?).map(|values| (name, values)));
+            norms.into_iter().filter_map(gradient).collect()
+        };
+        let (found, expected) = (gradients(&device())?, gradients(&Device::Cpu)?);
+        assert!(expected.contains_key("model.norm.weight"), "{expected:?}");
+        assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        for (name, expected) in &expected {
+            let most = expected.iter().fold(0f64, |most, g| most.max(g.abs()));
+            for (a, b) in found[name].iter().zip(expected) {
+                assert!((a - b).abs() <= 1e-4 * most, "{name}: {a} is not {b}");
+            }
+        }
+    }
     Ok(())
 }
 
