@@ -115,6 +115,19 @@ pub fn rope_grow(
     }
 }
 
+/// [`rope_grow`] with the angles of all places: the new tokens have those from `offset` on.
+pub fn rope_grow_at(
+    qkv: [&Tensor; 3],
+    [cos, sin]: [&Tensor; 2],
+    offset: usize,
+    interleaved: bool,
+    cache: &Option<(Tensor, Tensor)>,
+) -> Result<[Tensor; 3]> {
+    let tokens = qkv[0].dim(2)?;
+    let (cos, sin) = (cos.narrow(0, offset, tokens)?, sin.narrow(0, offset, tokens)?);
+    rope_grow(qkv, [&cos, &sin], interleaved, cache.as_ref().map(|(keys, values)| (keys, values)))
+}
+
 fn rotated([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], interleaved: bool) -> Result<[Tensor; 3]> {
     let rope = if interleaved { crate::rotary_emb::rope_i } else { crate::rotary_emb::rope };
     let rotate = |x: &Tensor| rope(&x.contiguous()?, &cos.contiguous()?, &sin.contiguous()?);

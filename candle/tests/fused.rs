@@ -446,8 +446,8 @@ fn rotated_caches_grow() -> Result<()> {
                 let part = |heads: usize| random(&[2, count, heads, d], dtype, &device)?.transpose(1, 2);
                 let (q, k, v) = (part(4)?, part(2)?, part(2)?);
                 let (c, s) = (cos.narrow(0, at, count)?, sin.narrow(0, at, count)?);
-                let kept = cache.as_ref().map(|(k, v)| (k, v));
-                let [rotated, keys, values] = fused::rope_grow([&q, &k, &v], [&c, &s], interleaved, kept)?;
+                let angles = [&cos, &sin];
+                let [rotated, keys, values] = fused::rope_grow_at([&q, &k, &v], angles, at, interleaved, &cache)?;
                 equal(&rotated, &rope(&q.contiguous()?, &c, &s)?)?;
                 let k = rope(&k.contiguous()?, &c, &s)?;
                 let (all_k, all_v) = match &expected {
