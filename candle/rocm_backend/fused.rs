@@ -288,7 +288,7 @@ pub fn gate_products(activation: Activation, [gate, up]: [&dyn Product; 2], x: &
     }
     let for_products = matches!(gate.weights(), Weights::Quantized(..));
     let [gate, up] = products([gate, up], x)?;
-    gate_of(activation, &gate, &up, for_products)
+    gate_of(activation, gate, up, for_products)
 }
 
 /// The norm of each head: its factors and epsilon.
@@ -385,27 +385,30 @@ fn gate_op(activation: Activation) -> Option<GateOp> {
     })
 }
 
-fn gate_of(activation: Activation, gate: &Tensor, up: &Tensor, for_products: bool) -> Result<Tensor> {
+/// Takes the tensors: the memory of `gate` is free before the last op.
+fn gate_of(activation: Activation, gate: Tensor, up: Tensor, for_products: bool) -> Result<Tensor> {
     #[cfg(feature = "_rocm")]
     if let Some(op) = gate_op(activation) {
-        if gate.dims() == up.dims() && takes(&[gate, up]) {
+        if gate.dims() == up.dims() && takes(&[&gate, &up]) {
             let ((g, g_l), (u, u_l)) = (gate.storage_and_layout(), up.storage_and_layout());
             let (g, u) = (RocmStorage::of(&g, "gate", "gate")?, RocmStorage::of(&u, "gate", "up")?);
-            return Ok(of(g.gate(op, g_l, (u, u_l), for_products)?, gate));
+            return Ok(of(g.gate(op, g_l, (u, u_l), for_products)?, &gate));
         }
     }
     let _ = for_products;
-    gate.apply(&activation)? * up
+    let activated = gate.apply(&activation)?;
+    drop(gate);
+    activated * up
 }
 
 /// `activation(gate) * up`.
 pub fn gate(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    gate_of(activation, gate, up, false)
+    gate_of(activation, gate.clone(), up.clone(), false)
 }
 
 /// The same as the input of products with quantized weights.
 pub fn gate_for_products(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    gate_of(activation, gate, up, true)
+    gate_of(activation, gate.clone(), up.clone(), true)
 }
 
 /// `activation(x * gate) * (x * up)` of the tokens' experts, as the input of another product with quantized weights.
@@ -430,7 +433,7 @@ pub fn expert_gate(
     let product = |weights: &QTensor| {
         crate::moe::moe_gemm_gguf(x, weights, &None, sorted_token_ids, expert_ids, topk, is_prefill, dtype)
     };
-    gate_of(activation, &product(gate)?, &product(up)?, !is_prefill)
+    gate_of(activation, product(gate)?, product(up)?, !is_prefill)
 }
 
 /// The sum over each token's experts of their products with the rows of `x` (tokens * topk, k), times the weights of
