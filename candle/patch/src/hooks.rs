@@ -503,21 +503,6 @@ impl RmsNorm {
         crate::fused::add_rms_norm(x, residual, &self.0.weight, self.0.eps)
     }
 
-    /// The same where the norm is the input of products with quantized weights.
-    pub fn forward_sum_for_products(&self, x: &Tensor, residual: &Tensor) -> Result<(Tensor, Tensor)> {
-        crate::fused::add_rms_norm_for_products(x, residual, &self.0.weight, self.0.eps)
-    }
-
-    /// The norm as the input of products with quantized weights.
-    pub fn forward_for_products(&self, x: &Tensor) -> Result<Tensor> {
-        crate::fused::rms_norm_for_products(x, &self.0.weight, self.0.eps as f32)
-    }
-
-    /// A layer's input, and its norm as the input of products with quantized weights.
-    pub fn forward_of_for_products(&self, input: crate::fused::Input) -> Result<(Tensor, Tensor)> {
-        input.normed(|x| self.forward_for_products(x), |x, residual| self.forward_sum_for_products(x, residual))
-    }
-
     /// As the norm of each head of queries or keys.
     pub fn of_heads(&self) -> crate::fused::HeadNorm<'_> {
         crate::fused::HeadNorm { weight: &self.0.weight, eps: self.0.eps }
