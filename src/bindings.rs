@@ -1,4 +1,4 @@
-// include/ fnv1a f26bf4cac09a0ac1661cbddd014af32a
+// include/ fnv1a 7986e21b632502841d75b9a6378fdd64
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -297,8 +297,15 @@ pub const CRK_MAX_RANK: u32 = 8;
 pub const CRK_COMM_ID_BYTES: u32 = 128;
 pub const CRK_COMM_FOREVER: u32 = 4294967295;
 pub const CRK_ATTENTION_UNLIMITED: i32 = -1;
+pub const CRK_ATTENTION_MOST_DIM: u32 = 512;
 pub const CRK_MOST_GROUPED: u32 = 3;
+pub const CRK_Q8_1_BLOCK: u32 = 32;
+pub const CRK_MOST_VEC_COLUMNS: u32 = 8;
+pub const CRK_MOST_ROUTED_EXPERTS: u32 = 512;
+pub const CRK_MOST_ROUTED_TOPK: u32 = 32;
 pub const CRK_RANDOM_STATE_BYTES: u32 = 32;
+pub const CRK_NORM_ROPE_LEAST_BYTES: u32 = 32;
+pub const CRK_NORM_ROPE_MOST_BYTES: u32 = 512;
 impl crk_status {
     pub const CRK_OK: crk_status = crk_status(0);
     pub const CRK_INVALID_ARGUMENT: crk_status = crk_status(1);
@@ -1799,7 +1806,7 @@ unsafe extern "C" {
  at the end: see `struct_bytes` in candle_rocm.h.
 
  A tensor is a layout and the view of its memory. A layout of NULL leaves an optional tensor out. A stride of 0
- broadcasts, also along a last dim that must be contiguous if that dim has size 1.
+ broadcasts. The stride of a dim of size 1 does not matter.
 
  A sequence has `queries` queries and `keys` keys, in `heads` heads. Without starts, the sequences are the batch, and
  all have the same lengths. With starts (q_starts and k_starts), the batch dim of q, dst, k and v is 1, their tokens
@@ -1978,7 +1985,7 @@ impl Default for crk_attention {
  at the end: see `struct_bytes` in candle_rocm.h.
 
  A tensor is a layout and the view of its memory. A layout of NULL leaves an optional tensor out. A stride of 0
- broadcasts, also along a last dim that must be contiguous if that dim has size 1.
+ broadcasts. The stride of a dim of size 1 does not matter.
 
  A sequence has `queries` queries and `keys` keys, in `heads` heads. Without starts, the sequences are the batch, and
  all have the same lengths. With starts (q_starts and k_starts), the batch dim of q, dst, k and v is 1, their tokens
@@ -2003,7 +2010,8 @@ unsafe extern "C" {
  short, test long", 2022.)
 
  heads is a multiple of kv heads: query head h uses kv head h / (heads / kv heads). d and dv are multiples of 8, from
- 8 to 512. Numbers of tokens are below 2^31; memory may have any size. Sizes of a block of the cache: any.
+ 8 to CRK_ATTENTION_MOST_DIM. Numbers of tokens are below 2^31; memory may have any size. Sizes of a block of the
+ cache: any.
 
  Products are added up in f32. For f16 and bf16, e^(score - maximum) is rounded to the dtype before the second
  product, but not in lse. The result is rounded once. The error is at most 2 half-units of the result's dtype, plus
@@ -3328,8 +3336,9 @@ unsafe extern "C" {
  sorted_token_ids and expert_ids (u32, tokens \* topk) get the numbers m of the results and topk_ids\[m\], sorted by
  expert and then by m, as the products above take them. Both may be {NULL, 0}.
 
- One launch, or that of crk_argsort too for more than 256 sorted results. At most 512 experts, and a topk of at most
- 32 (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two may overlap.*/
+ One launch, or that of crk_argsort too for more than 256 sorted results. At most
+ CRK_MOST_ROUTED_EXPERTS experts, and a topk of at most CRK_MOST_ROUTED_TOPK (CRK_UNSUPPORTED) and of at most experts.
+ All views are contiguous, and no two may overlap.*/
     pub fn crk_moe_route(
         self_: crk_device_t,
         experts: usize,

@@ -7,7 +7,10 @@ use candle_rocm_sys::Buffer;
 use std::sync::{Arc, Mutex};
 
 /// The most rows of a tensor that are kept: those of one to eight tokens, which the products take as they are.
-const MOST_COLUMNS: usize = 8;
+const MOST_COLUMNS: usize = kernels::sys::CRK_MOST_VEC_COLUMNS as usize;
+
+/// Activations per block. The rows of a part are whole numbers of blocks.
+pub(crate) const BLOCK: usize = kernels::sys::CRK_Q8_1_BLOCK as usize;
 
 /// A part of a storage as activations of a quantized product, each row in blocks of 8-bit codes.
 #[derive(Debug)]
@@ -31,7 +34,7 @@ impl Part {
     pub fn of(layout: &Layout) -> Option<Self> {
         let (k, rows) = layout.dims().split_last()?;
         let count = elements(rows);
-        let fits = (1..=MOST_COLUMNS).contains(&count) && *k > 0 && k % 32 == 0 && layout.is_contiguous();
+        let fits = (1..=MOST_COLUMNS).contains(&count) && *k > 0 && k % BLOCK == 0 && layout.is_contiguous();
         fits.then(|| Part { first: layout.start_offset(), count, k: *k })
     }
 }

@@ -226,7 +226,7 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
         if let Some(results) = QRocmStorage::products(&matrices, &biases, x_s, layout, x.dtype())? {
             let rows = matrices.iter().map(|(_, shape)| shape.dims()[0]);
             let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
-            return tensors.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()));
+            return one_per_layer(tensors);
         }
     }
     #[cfg(feature = "_rocm")]
@@ -242,9 +242,14 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
         let results = RocmStorage::of(&storage, "products", "x")?.row_products(layout, &operands, &biases)?;
         let rows = weights.iter().map(|(weights, _)| weights.dims()[0]);
         let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
-        return tensors.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()));
+        return one_per_layer(tensors);
     }
     let results = layers.iter().map(|layer| layer.forward(x)).collect::<Result<Vec<_>>>()?;
+    one_per_layer(results)
+}
+
+/// The results as an array. Fails unless there is one per layer.
+fn one_per_layer<const N: usize>(results: Vec<Tensor>) -> Result<[Tensor; N]> {
     results.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()))
 }
 
@@ -693,6 +698,13 @@ fn routes([weights, experts, of]: [RocmStorage; 3], (tokens, topk): (usize, usiz
     }
 }
 
+/// Whether `crk_moe_route` chooses so many of so many experts.
+#[cfg(feature = "_rocm")]
+fn has_routes(experts: usize, topk: usize) -> bool {
+    use kernels::sys::{CRK_MOST_ROUTED_EXPERTS, CRK_MOST_ROUTED_TOPK};
+    experts <= CRK_MOST_ROUTED_EXPERTS as usize && topk <= experts.min(CRK_MOST_ROUTED_TOPK as usize)
+}
+
 /// `route` of the products of `layer` with tokens `x` (tokens, k). One token and a dense layer without a bias are one
 /// launch on a ROCm device.
 pub fn route_of(layer: &dyn Product, x: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
@@ -700,7 +712,7 @@ pub fn route_of(layer: &dyn Product, x: &Tensor, topk: usize, normalise: bool) -
     if let Some([(weights, None)]) = of_a_row([layer], x).as_deref() {
         let experts = weights.dims()[0];
         let fits = x.rank() == 2 && x.dtype() != DType::F64 && weights.is_contiguous();
-        if fits && (1..=512).contains(&experts) && (1..=experts.min(32)).contains(&topk) {
+        if fits && experts > 0 && topk > 0 && has_routes(experts, topk) {
             let ((x, x_l), (matrix, matrix_l)) = (x.storage_and_layout(), weights.storage_and_layout());
             let matrix = RocmStorage::of(&matrix, "route", "weights")?;
             let of_x = RocmStorage::of(&x, "route", "x")?;
@@ -717,7 +729,7 @@ pub fn route(logits: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
     if logits.device().is_rocm() && !logits.track_op() {
         let logits = logits.to_dtype(DType::F32)?.contiguous()?;
         let (tokens, experts) = logits.dims2()?;
-        if experts <= 512 && topk <= experts.min(32) {
+        if has_routes(experts, topk) {
             let (storage, layout) = logits.storage_and_layout();
             let storage = RocmStorage::of(&storage, "route", "logits")?;
             return Ok(routes(storage.route(layout, (experts, tokens, topk), normalise)?, (tokens, topk)));

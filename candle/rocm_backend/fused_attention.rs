@@ -5,7 +5,7 @@ use candle::{D, DType, Device, Result, Tensor};
 use candle::{
     Storage,
     op::BackpropOp,
-    rocm_backend::{RocmStorage, Scoring},
+    rocm_backend::{RocmStorage, Scoring, kernels},
 };
 
 /// How the scores of keys are made of the products of queries and keys. A number stands for [`Scores`] with this scale.
@@ -109,7 +109,8 @@ fn attention_by_tokens(
 /// Whether attention on a ROCm device takes the tensors.
 #[cfg(feature = "_rocm")]
 fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
-    let is_narrow = [q, v].iter().all(|t| t.dims().last().is_some_and(|d| *d <= 512));
+    let most = kernels::sys::CRK_ATTENTION_MOST_DIM as usize;
+    let is_narrow = [q, v].iter().all(|t| t.dims().last().is_some_and(|d| *d <= most));
     let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
     let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
     let fits_scores = |mask: &Tensor| match (q.dims4(), k.dims4()) {

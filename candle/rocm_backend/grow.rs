@@ -257,11 +257,12 @@ pub fn norm_rope_grow(
         || (from == dtype && halves.contains(&dtype));
     let is_pack = |bytes: usize| bytes & 15 == 0;
     let (size, d) = (from.size_in_bytes(), q.dims().last().copied().unwrap_or(0));
+    let (least, most) = (kernels::sys::CRK_NORM_ROPE_LEAST_BYTES, kernels::sys::CRK_NORM_ROPE_MOST_BYTES);
     let rows = qkv.iter().all(|t| {
         let (layout, row) = (t.layout(), d * size);
         let steps = layout.dims().iter().zip(layout.stride()).rev().skip(1);
         row.is_power_of_two()
-            && (32..=512).contains(&row)
+            && (least as usize..=most as usize).contains(&row)
             && is_pack(layout.start_offset() * size)
             && steps.filter(|(dim, _)| **dim > 1).all(|(_, step)| is_pack(step * size))
     });

@@ -23,7 +23,7 @@ mod slice;
 mod storage;
 
 pub use attention::{AttentionOperands, Scoring, SideTensor, side_tensor};
-pub(crate) use columns::{Columns, Part};
+pub(crate) use columns::{BLOCK, Columns, Part};
 pub use device::{DeviceId, RocmDevice};
 pub use error::{RocmError, WrapErr};
 pub use grow::{Caches, HeadNorm, grow, norm_rope_grow, rope_grow};
@@ -31,6 +31,7 @@ pub use launch::{KernelArg, LaunchArgs, LaunchConfig, RocmFunc};
 pub(crate) use layout::elements;
 pub use layout::layout_of;
 pub use map::{Map1, Map1Any, Map2, Map2Any, Map2InPlace, Map3};
+pub(crate) use nn::columns_beside;
 pub use prepare::finish_preparing;
 pub use slice::ValidAsZeroBits;
 pub use slice::{

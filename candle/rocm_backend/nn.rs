@@ -11,7 +11,7 @@ type Pair<'a> = (&'a Buffer, &'a Buffer);
 
 /// Memory for the activations of a result of `rows` rows of `cols` elements, if they are wanted and few enough to be
 /// kept, and if products take its dtype.
-pub(super) fn columns_beside(
+pub(crate) fn columns_beside(
     device: &RocmDevice,
     wanted: bool,
     dtype: DType,

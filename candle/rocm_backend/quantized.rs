@@ -1,7 +1,9 @@
 //! Quantized weights on ROCm devices.
 use super::{GgmlDType, QStorage, QuantizedType};
 use crate::backend::{BackendDevice, BackendStorage};
-use crate::rocm_backend::{Columns, Part, RocmDevice, RocmError, RocmStorage, WrapErr, elements, kernels};
+use crate::rocm_backend::{
+    BLOCK, Columns, Part, RocmDevice, RocmError, RocmStorage, WrapErr, columns_beside, elements, kernels,
+};
 use crate::{CpuStorage, DType, Layout, Result, Shape, Storage, bail};
 use candle_rocm_sys::Buffer;
 
@@ -255,7 +257,7 @@ impl QRocmStorage {
         match Part::of(layout) {
             Some(part) => {
                 let kept = x.columns(part, dtype)?;
-                let blocks = (&*kept.blocks, k / 32);
+                let blocks = (&*kept.blocks, k / BLOCK);
                 handle.mul_mat_vec_q8_1(quant, dtype, (n, k), columns, &self.buffer, blocks, (dst, n)).w()
             }
             None => {
@@ -309,7 +311,7 @@ impl QRocmStorage {
                 .map(|(((other, shape), dst), bias)| (shape.dims()[0], &other.buffer, dst.memory(), *bias))
                 .collect();
             for group in of_format.chunks(kernels::sys::CRK_MOST_GROUPED as usize) {
-                let columns = (&*kept.blocks, part.k / 32);
+                let columns = (&*kept.blocks, part.k / BLOCK);
                 let (quant, handle) = (its.quant()?, its.device.handle());
                 handle.mul_mat_vec_grouped(quant, dtype, part.k, part.count, group, columns).w()?;
             }
@@ -331,10 +333,7 @@ impl QRocmStorage {
         let Some(Shared { dtype, part, kept }) = Self::shared_columns(&[gate, up], x, layout)? else { return Ok(None) };
         let (n, k, device) = (gate.1.dims()[0], part.k, x.device());
         let dst = device.empty_of(elements(&[part.count, n]), x.dtype())?;
-        let made = match Part::of(&Layout::contiguous((part.count, n))) {
-            Some(part) => Some(Columns::empty(device.handle(), part)?),
-            None => None,
-        };
+        let made = columns_beside(device, true, x.dtype(), (part.count, n))?;
         let (weights, blocks) = ([&gate.0.buffer, &up.0.buffer], made.as_ref().map(|made| &*made.blocks));
         let (quant, shape, handle) = (gate.0.quant()?, (n, k), device.handle());
         handle
@@ -358,7 +357,7 @@ impl QRocmStorage {
             && gate.0.has_products()
             && x.dtype() == DType::F32
             && layout.dims().last() == Some(&k)
-            && n % 32 == 0
+            && n % BLOCK == 0
             && gate.0.device.same_device(x.device())
             && up.0.device.same_device(x.device());
         if !takes {
@@ -367,10 +366,7 @@ impl QRocmStorage {
         let Some(columns) = x.columns_of(layout)? else { return Ok(None) };
         let (device, count) = (x.device(), routes.tokens);
         let dst = device.empty_of(elements(&[count, n]), DType::F32)?;
-        let made = match Part::of(&Layout::contiguous((count, n))) {
-            Some(part) => Some(Columns::empty(device.handle(), part)?),
-            None => None,
-        };
+        let made = columns_beside(device, true, DType::F32, (count, n))?;
         let (weights, blocks) = ([&gate.0.buffer, &up.0.buffer], made.as_ref().map(|made| &*made.blocks));
         let shape = (experts, n, k);
         device

@@ -35,12 +35,16 @@ enum {
   NARROW_WIDTHS = 0 CRK_ATTENTION_NARROW_WIDTHS(XX), /* the first ones */
   SMALL_WIDTHS = NARROW_WIDTHS CRK_ATTENTION_WIDE_WIDTHS(XX), /* these and the next ones: they have small tiles */
 #undef XX
+#define XX(width, rows, threads) *0 + width
+  LAST_WIDTH = 0 CRK_ATTENTION_WIDTHS(XX), /* the last one in the list */
+#undef XX
   FORMS = 2, /* plain, and general: also a cap, slopes, a mask or prefixes, and any scale */
   DIM_STEP = 8 /* d and dv are multiples of it */
 };
 _Static_assert((int)WIDTHS *(int)CRK_ACTIVATIONS *(int)FORMS == CRK_SLOTS_OF(ATTENTION_TILES) &&
                    (int)SMALL_WIDTHS * (int)CRK_ACTIVATIONS * (int)FORMS == CRK_SLOTS_OF(ATTENTION_SMALL_TILES),
                "as the list of slots counts");
+_Static_assert((int)LAST_WIDTH == CRK_ATTENTION_MOST_DIM, "the kernels serve dims as large as the header says");
 
 /* ---- the problem */
 
@@ -92,10 +96,10 @@ static crk_status_t check_heads_layout(argument_t *argument) {
   CRK_TRY(check_layout(argument, RANK));
   const crk_layout_t *layout = argument->tensor.layout;
   const size_t columns = layout->dims[COLUMNS];
-  if (columns == 0 || columns % DIM_STEP != 0 || columns > widths[WIDTHS - 1].width) {
-    return crk_priv_error(
-        CRK_UNSUPPORTED, "%s: %s.dims[%d] is %zu; there are kernels for multiples of %d from %d to %u", where,
-        argument->tensor.layout_name, COLUMNS, columns, DIM_STEP, DIM_STEP, (unsigned)widths[WIDTHS - 1].width);
+  if (columns == 0 || columns % DIM_STEP != 0 || columns > CRK_ATTENTION_MOST_DIM) {
+    return crk_priv_error(CRK_UNSUPPORTED,
+                          "%s: %s.dims[%d] is %zu; there are kernels for multiples of %d from %d to %d", where,
+                          argument->tensor.layout_name, COLUMNS, columns, DIM_STEP, DIM_STEP, CRK_ATTENTION_MOST_DIM);
   }
   CRK_REFUSE_IF(layout->strides[COLUMNS] != 1, "%s: %s.strides[%d] is %zu; the last dim must be contiguous", where,
                 argument->tensor.layout_name, COLUMNS, layout->strides[COLUMNS]);

@@ -3,14 +3,18 @@
 #include "launch/moe.h"
 #include "launch/product.h"
 
-enum { MOST_TOPK = 32 };
-
 static const uint32_t route_shares[] = {
 #define XX(share) share,
     CRK_MOE_ROUTES(XX)
 #undef XX
 };
-enum { ROUTES = sizeof route_shares / sizeof *route_shares };
+enum {
+  ROUTES = sizeof route_shares / sizeof *route_shares,
+#define XX(share) *0 + share
+  LAST_SHARE = 0 CRK_MOE_ROUTES(XX) /* the last one in the list */
+#undef XX
+};
+_Static_assert(32 * LAST_SHARE == CRK_MOST_ROUTED_EXPERTS, "the kernels serve as many experts as the header says");
 _Static_assert((int)ROUTES == CRK_SLOTS_OF(MOE_ROUTE), "as the list of slots counts");
 _Static_assert((int)CRK_ACTIVATIONS *(int)ROUTES == CRK_SLOTS_OF(MOE_ROUTER), "as the list of slots counts");
 
@@ -30,10 +34,9 @@ typedef struct routing {
 /* Checks the sizes, and sets the last fields. */
 static crk_status_t routing_check(routing_t *r) {
   const crk_view_t sorted = r->results[2], of = r->results[3];
-  const uint32_t most_experts = 32 * route_shares[ROUTES - 1];
-  if (r->experts > most_experts || r->topk > MOST_TOPK) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: experts is %zu, at most %u; topk is %zu, at most %d", r->where,
-                          r->experts, (unsigned)most_experts, r->topk, MOST_TOPK);
+  if (r->experts > CRK_MOST_ROUTED_EXPERTS || r->topk > CRK_MOST_ROUTED_TOPK) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: experts is %zu, at most %d; topk is %zu, at most %d", r->where,
+                          r->experts, CRK_MOST_ROUTED_EXPERTS, r->topk, CRK_MOST_ROUTED_TOPK);
   }
   CRK_REFUSE_IF(r->topk > r->experts, "%s: topk is %zu, and experts is %zu", r->where, r->topk, r->experts);
   CRK_TRY(crk_priv_check_count(r->where, "tokens", r->tokens));

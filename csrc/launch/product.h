@@ -28,10 +28,8 @@ crk_status_t crk_priv_product_begin(crk_device_t self, crk_product_t *product, c
 /* Fails where there are more columns than a matrix-vector product takes. */
 crk_status_t crk_priv_check_vec_columns(const char *where, size_t columns);
 
-enum {
-  CRK_MOST_VEC_COLUMNS = 8, /* columns that crk_priv_product_by_vectors takes */
-  CRK_GROUP_THREADS = 32 /* threads of a group, which has rows of its own: mixtures of experts, long dense rows */
-};
+/* Threads of a group, which has rows of its own: mixtures of experts, long dense rows. */
+enum { CRK_GROUP_THREADS = 32 };
 
 /* Quantize the activations and multiply. by_vectors takes up to CRK_MOST_VEC_COLUMNS columns (matvec.c). by_tiles takes
  * any number of columns and makes dst in tiles (matmat.c). dst_bytes is not 0. */

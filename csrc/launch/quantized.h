@@ -5,7 +5,7 @@
 #include "call/quantized_call.h"
 #include "launch/launcher.h"
 
-enum { CRK_Q8_1_BLOCK = 32, CRK_Q8_1_BYTES = 36 };
+enum { CRK_Q8_1_BYTES = 36 };
 
 /* k rounded up to a multiple of 512: the length of a padded row of activations. */
 #define CRK_Q8_1_PADDED(k) (((k) + 511) / 512 * 512)

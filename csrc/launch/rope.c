@@ -320,10 +320,6 @@ crk_status_t crk_rope_qkv(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t d
   return crk_priv_launch_threads(self, function, checked.call.numel, args, 1);
 }
 
-/* The bytes of a row that crk_norm_rope_qkv takes: a power of two between these. A row then has at most 32 packs of 16
- * bytes, of which crk_rms_norm gives each to a lane of its own. */
-enum { LEAST_NORM_BYTES = 32, MOST_NORM_BYTES = 512 };
-
 crk_status_t crk_norm_rope_qkv(crk_device_t self, crk_dtype_t src_dtype, crk_dtype_t dtype,
                                const crk_rope_rows_t rows[3], crk_const_view_t q_alpha, crk_const_view_t k_alpha,
                                float eps, const crk_layout_t *cos_layout, crk_const_view_t cos,
@@ -352,7 +348,8 @@ crk_status_t crk_norm_rope_qkv(crk_device_t self, crk_dtype_t src_dtype, crk_dty
   checked_t checked;
   CRK_TRY(check_qkv(&given, &checked));
   const size_t element = crk_dtype_size(src_dtype), vector = 16 / element, row = checked.d * element;
-  if (row < LEAST_NORM_BYTES || row > MOST_NORM_BYTES || (row & (row - 1)) != 0) {
+  /* A row has at most 32 packs of 16 bytes, of which crk_rms_norm gives each to a lane of its own. */
+  if (row < CRK_NORM_ROPE_LEAST_BYTES || row > CRK_NORM_ROPE_MOST_BYTES || (row & (row - 1)) != 0) {
     return crk_priv_error(CRK_UNSUPPORTED, "%s: rows[0].src_layout.dims[3] is %zu; rows of %zu bytes have no kernel",
                           where, checked.d, row);
   }

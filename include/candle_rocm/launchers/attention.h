@@ -14,6 +14,9 @@ extern "C" {
 /* A window without a limit on one side. */
 #define CRK_ATTENTION_UNLIMITED SIZE_MAX
 
+/* The largest d and dv. */
+#define CRK_ATTENTION_MOST_DIM 512
+
 /* The arguments of crk_attention. Begin with crk_attention_defaults(), and set what the call needs. Fields may be added
  * at the end: see `struct_bytes` in candle_rocm.h.
  *
@@ -83,7 +86,8 @@ static inline crk_attention_t crk_attention_defaults(void) {
  * short, test long", 2022.)
  *
  * heads is a multiple of kv heads: query head h uses kv head h / (heads / kv heads). d and dv are multiples of 8, from
- * 8 to 512. Numbers of tokens are below 2^31; memory may have any size. Sizes of a block of the cache: any.
+ * 8 to CRK_ATTENTION_MOST_DIM. Numbers of tokens are below 2^31; memory may have any size. Sizes of a block of the
+ * cache: any.
  *
  * Products are added up in f32. For f16 and bf16, e^(score - maximum) is rounded to the dtype before the second
  * product, but not in lse. The result is rounded once. The error is at most 2 half-units of the result's dtype, plus

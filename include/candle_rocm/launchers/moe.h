@@ -105,6 +105,10 @@ CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t e
                                   crk_const_view_t topk_weights, crk_view_t dst, crk_view_t expert_counts,
                                   crk_view_t expert_offsets);
 
+/* The most experts, and the largest topk, of crk_moe_route and crk_moe_router. */
+#define CRK_MOST_ROUTED_EXPERTS 512
+#define CRK_MOST_ROUTED_TOPK    32
+
 /* Chooses the `topk` experts of each of `tokens` tokens. logits are f32, `experts` per token. p is their softmax.
  * topk_weights (f32) and topk_ids (u32), both topk per token, get the largest p and their experts, largest first; of
  * equal p, the first expert. With `normalise`, a token's weights are divided by their sum. A token with NaN or +inf
@@ -113,8 +117,9 @@ CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t e
  * sorted_token_ids and expert_ids (u32, tokens * topk) get the numbers m of the results and topk_ids[m], sorted by
  * expert and then by m, as the products above take them. Both may be {NULL, 0}.
  *
- * One launch, or that of crk_argsort too for more than 256 sorted results. At most 512 experts, and a topk of at most
- * 32 (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two may overlap. */
+ * One launch, or that of crk_argsort too for more than 256 sorted results. At most
+ * CRK_MOST_ROUTED_EXPERTS experts, and a topk of at most CRK_MOST_ROUTED_TOPK (CRK_UNSUPPORTED) and of at most experts.
+ * All views are contiguous, and no two may overlap. */
 CRK_API crk_status_t crk_moe_route(crk_device_t self, size_t experts, size_t tokens, size_t topk, bool normalise,
                                    crk_const_view_t logits, crk_view_t topk_weights, crk_view_t topk_ids,
                                    crk_view_t sorted_token_ids, crk_view_t expert_ids);

@@ -78,6 +78,12 @@ CRK_API crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, si
  * Products with one or more columns
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/* Activations per block of q8_1. */
+#define CRK_Q8_1_BLOCK 32
+
+/* The most columns of crk_mul_mat_vec and its kin. */
+#define CRK_MOST_VEC_COLUMNS 8
+
 /* Bytes of `rows` rows of `k` activations as q8_1 blocks: rows * (k rounded up to a multiple of 512) / 32 * 36; 0 where
  * size_t cannot hold the number. */
 CRK_API size_t crk_q8_1_bytes(size_t rows, size_t k);

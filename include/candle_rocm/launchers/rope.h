@@ -61,6 +61,10 @@ CRK_API crk_status_t crk_rope_qkv(crk_device_t self, crk_rope_kind_t kind, crk_d
                                   const crk_rope_rows_t rows[3], const crk_layout_t *cos_layout, crk_const_view_t cos,
                                   const crk_layout_t *sin_layout, crk_const_view_t sin);
 
+/* The fewest and the most bytes of a row of crk_norm_rope_qkv, which is a power of two. */
+#define CRK_NORM_ROPE_LEAST_BYTES 32
+#define CRK_NORM_ROPE_MOST_BYTES  512
+
 /* crk_rope_qkv where each head is normalised first: queries and keys become their RMS norms, as by crk_rms_norm with
  * q_alpha or k_alpha (d factors) and eps. Then all three are cast from `src_dtype` to `dtype`. Each src and alpha has
  * src_dtype; each dst, cos and sin has dtype. The results have the bits of the separate launches. src_dtype is F32 and
