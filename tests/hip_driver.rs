@@ -1200,6 +1200,14 @@ fn code_objects_are_checked_before_the_runtime_sees_them() {
             [HOST, ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna[..]), ("hipv4-amdgcn-amd-amdhsa--gfx942", &cdna[..])];
         wrong("bundle", &bundle(&entries), &["offload bundle is for gfx1100, gfx942", "needs code for gfx90a"]);
         wrong("host", &bundle(&[HOST]), &["is for no GPU"]);
+        // The list of targets has room for 400 bytes, with ", ..." and a NUL at its end.
+        let gpu = |target: &str| format!("hipv4-amdgcn-amd-amdhsa--{target}");
+        for (length, is_told) in [(385, true), (386, false), (387, false)] {
+            let long = "g".repeat(length);
+            let names = [gpu("gfx1100"), gpu(&long), gpu("gfx942")];
+            let list = if is_told { format!("gfx1100, {long}, ...;") } else { "gfx1100, ...;".to_owned() };
+            wrong("long", &bundle(&names.each_ref().map(|name| (&name[..], &rdna[..]))), &[&format!("is for {list}")]);
+        }
 
         invalid("empty", &[], &["empty"]);
         invalid("text", b"__kernel void f() {}", &["text"]);

@@ -226,9 +226,10 @@ typedef struct target_list {
   bool full;
 } target_list_t;
 
+/* Leaves room for ", ..." and its NUL. */
 static void target_list_add(target_list_t *list, text_t target) {
   const size_t comma = list->length == 0 ? 0 : 2;
-  if (list->full || list->length + comma + target.length + 5 > sizeof list->text) {
+  if (list->full || list->length + comma + target.length + 6 > sizeof list->text) {
     if (!list->full) {
       memcpy(list->text + list->length, ", ...", 6);
       list->full = true;
