@@ -89,9 +89,8 @@ static void slot_clear(crk_param_cache_t *cache, int index) {
 
 /* Chooses the slot to overwrite: one that was never used, or only by captures; else the least recently used slot that
  * is not held and has no running copy. If all copies are still running, waits for the oldest. During a capture all
- * copies are done, because a capture begins with an idle stream, and events must not be queried. Returns -1 if every
- * slot is held. */
-static int choose_victim(crk_device_t device, bool capturing) {
+ * copies are done, because a capture begins with an idle stream, and events must not be queried. */
+static crk_status_t choose_victim(crk_device_t device, bool capturing, int *victim) {
   const crk_driver_t *driver = device->driver;
   crk_param_cache_t *cache = &device->params;
   bool passed[CRK_PARAM_SLOTS] = {false};
@@ -104,7 +103,8 @@ static int choose_victim(crk_device_t device, bool capturing) {
         continue;
       }
       if (slot->copied == NULL) {
-        return i;
+        *victim = i;
+        return CRK_OK;
       }
       if (best < 0 || slot->last_used < cache->slots[best].last_used) {
         best = i;
@@ -113,16 +113,23 @@ static int choose_victim(crk_device_t device, bool capturing) {
     if (best < 0) {
       break;
     }
-    if (capturing || driver->event_query(device->driver_device, cache->slots[best].copied) == CRK_OK) {
-      return best;
+    const crk_status_t copied =
+        capturing ? CRK_OK : driver->event_query(device->driver_device, cache->slots[best].copied);
+    if (copied != CRK_NOT_READY) {
+      *victim = best;
+      return copied;
     }
     passed[best] = true;
     oldest_busy = oldest_busy < 0 ? best : oldest_busy;
   }
-  if (oldest_busy < 0 || driver->event_synchronize(device->driver_device, cache->slots[oldest_busy].copied) != CRK_OK) {
-    return -1;
+  if (oldest_busy < 0) {
+    return crk_priv_error(
+        CRK_OUT_OF_MEMORY,
+        "crk_params_acquire: all %d entries of the cache are held; release some with crk_params_release",
+        CRK_PARAM_SLOTS);
   }
-  return oldest_busy;
+  *victim = oldest_busy;
+  return driver->event_synchronize(device->driver_device, cache->slots[oldest_busy].copied);
 }
 
 /* Writes the numbers into the host slot and starts the copy to the device slot. */
@@ -174,13 +181,7 @@ static crk_status_t acquire(crk_device_t self, const uint64_t *numbers, size_t c
       cache->slots[index].holders++;
     }
   } else {
-    index = choose_victim(self, capture != NULL);
-    if (index < 0) {
-      return crk_priv_error(
-          CRK_OUT_OF_MEMORY,
-          "crk_params_acquire: all %d entries of the cache are held; release some with crk_params_release",
-          CRK_PARAM_SLOTS);
-    }
+    CRK_TRY(choose_victim(self, capture != NULL, &index));
     CRK_TRY(upload(self, index, numbers, count, hash, capture));
   }
   crk_param_slot_t *slot = &cache->slots[index];

@@ -577,6 +577,32 @@ fn answers_have_their_status() {
 }
 
 /// While other threads use the device, too.
+/// A full cache of parameters asks the device for a slot whose copy is done. A failure of the device is told as such.
+#[test]
+fn a_failed_device_is_no_full_cache_of_parameters() {
+    alone("a_failed_device_is_no_full_cache_of_parameters", "gfx1100", 6, &[], || {
+        const SLOTS: usize = 512;
+        let device = open().expect("the double opens");
+        let controls = Controls::get();
+        let params = |n: usize| device.params(&Layout::strided(&[2, 3], &[1, n], 0).expect("a layout"));
+        for n in 0..SLOTS {
+            params(n + 2).expect("a slot");
+        }
+        controls.fail("hipEventQuery", 0, 719);
+        refused(params(SLOTS + 2).map(drop), Status::Device, &["hipEventQuery answers 719"]);
+        controls.fail("hipEventQuery", 0, 600); // which is no failure: the copies are not done
+        controls.fail("hipEventSynchronize", 0, 719);
+        refused(params(SLOTS + 2).map(drop), Status::Device, &["hipEventSynchronize answers 719"]);
+        controls.fail("hipEventSynchronize", 0, 0);
+        params(SLOTS + 2).expect("the slot of the oldest copy");
+        controls.fail("hipEventQuery", 0, 0);
+        let held: Vec<_> = (0..SLOTS).map(|n| params(n + 2).expect("a slot")).collect();
+        refused(params(SLOTS + 2).map(drop), Status::OutOfMemory, &["all 512 entries of the cache are held"]);
+        drop(held);
+        works(&device);
+    });
+}
+
 #[test]
 fn preparing_loads_every_module_once() {
     alone("preparing_loads_every_module_once", "gfx1100", 6, &[], || {
