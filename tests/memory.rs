@@ -341,6 +341,23 @@ fn a_reserve_serves_what_is_far_smaller() {
     });
 }
 
+/// A small allocation before the capture does not take what is reserved for a large one in it.
+#[test]
+fn a_reserve_waits_for_its_allocation() {
+    fresh(|device| {
+        works!(crk_memory_reserve(device.raw(), 64 * MIB));
+        let small = alloc(device, 4096);
+        works!(crk_graph_begin(device.raw()));
+        let block = alloc(device, 64 * MIB);
+        let mut graph = null_mut();
+        works!(crk_graph_end(device.raw(), &mut graph));
+        free(device, block);
+        free(device, small);
+        // SAFETY: made above; the last call on it.
+        unsafe { sys::crk_graph_destroy(graph) }
+    });
+}
+
 #[test]
 fn a_reserve_serves_without_the_driver() {
     fresh(|device| {

@@ -78,15 +78,21 @@ static crk_block_t *find_any(const crk_bins_t *bins, size_t bytes) {
   return block != NULL ? block : crk_priv_bins_find(bins, CRK_POOL_LARGE, bytes, true);
 }
 
+/* The same, if at most a fifth of the block stays unused. For blocks that are not cut. */
+static crk_block_t *find_close(const crk_bins_t *bins, size_t bytes) {
+  crk_block_t *block = find_any(bins, bytes);
+  return block != NULL && block->bytes / 5 <= bytes / 4 ? block : NULL;
+}
+
 /* Finds a block during a capture, which cannot allocate from the driver. The order is: a block that the capture itself
  * freed, if at most a fifth of it stays unused; a cached block, which is cut; then any block that is large enough. */
 static crk_block_t *find_captured(crk_heap_t *heap, crk_device_t device, size_t bytes) {
-  crk_block_t *freed = find_any(&device->memory.captured, bytes);
-  if (freed != NULL && freed->bytes / 5 <= bytes / 4) {
+  crk_block_t *freed = find_close(&device->memory.captured, bytes);
+  if (freed != NULL) {
     return freed;
   }
   crk_block_t *block = find_cached(heap, device, bytes);
-  block = block != NULL ? block : freed;
+  block = block != NULL ? block : find_any(&device->memory.captured, bytes);
   block = block != NULL ? block : find_any(&device->memory.reserved, bytes);
   block = block != NULL ? block : find_any(&device->memory.bins, bytes);
   return block != NULL ? block : find_any(&heap->idle, bytes);
@@ -203,8 +209,8 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
   if (block == NULL && capture == NULL) {
     block = find_others(heap, self, size);
   }
-  if (block == NULL && capture == NULL) {
-    block = find_any(&self->memory.reserved, size);
+  if (block == NULL && capture == NULL) { /* what is reserved for larger allocations stays theirs */
+    block = find_close(&self->memory.reserved, size);
   }
   if (block == NULL) {
     crk_priv_mutex_unlock(&heap->lock);
