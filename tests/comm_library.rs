@@ -923,6 +923,48 @@ fn a_capture_records_collectives() {
     });
 }
 
+/// The library keeps a communicator until the graphs with its collectives are destroyed. A failure is told before.
+#[test]
+fn an_end_does_not_wait_for_graphs() {
+    let settings = [("HIP_DOUBLE_DEVICES", "3"), ("NCCL_DOUBLE_KEEPS", "1")];
+    alone("an_end_does_not_wait_for_graphs", "gfx1100", 6, &settings, || {
+        let (controls, device) = (Controls::get(), open(0));
+        let ends: [fn(Comm); 3] = [
+            |comm| {
+                let controls = Controls::get();
+                controls.fail("hipEventQuery", 0, 600);
+                let words = ["crk_comm_wait: the work of rank 0 was not done within 300 ms; another rank may be lost"];
+                refused(comm.wait(short(300)), Status::PeerLost, &words);
+                controls.fail("hipEventQuery", 0, 0);
+            },
+            |comm| comm.abort().expect("an end"),
+            |comm| {
+                let lost = Controls::get();
+                lost.fail("ncclState", 1, 6);
+                refused(comm.is_ready(), Status::PeerLost, &["the communicator of RCCL answers 6"]);
+            },
+        ];
+        for timeout in [PATIENCE, None] {
+            for end in ends {
+                let comm = single(&device, timeout).expect("a communicator");
+                let buffer = device.upload(&[1f32; 4]).expect("memory");
+                let work = || comm.all_reduce_in_place(F32, SUM, &buffer, 4);
+                let (graph, ()) = device.capture(work).expect("a graph");
+                let begin = Instant::now();
+                end(comm);
+                assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+                works(&device);
+                assert_eq!(controls.communicators(), 1, "the library waits for the graph");
+                drop(graph);
+                while controls.communicators() > 0 {
+                    assert!(begin.elapsed() < Duration::from_secs(15), "the library's part does not end");
+                    std::thread::yield_now();
+                }
+            }
+        }
+    });
+}
+
 /// Each collective waits for its own work and returns its failure.
 #[test]
 fn synchronous_handles() {

@@ -255,6 +255,68 @@ static crk_status_t settle(crk_comm_t comm, const char *where) {
   }
 }
 
+/* An ncclCommAbort in a thread of its own. The library waits in it until all graphs that contain collectives of the
+ * communicator are destroyed, and the caller may be the one who destroys them. */
+typedef struct ending {
+  const library_t *library;
+  const crk_driver_t *driver;
+  const crk_driver_device_t *gpu;
+  void *handle;
+  crk_mutex_t lock; /* guards the next two; the second thread to set its flag frees all */
+  crk_condition_t changed;
+  bool is_done, is_left;
+} ending_t;
+
+static void ending_free(ending_t *self) {
+  crk_priv_condition_deinit(&self->changed);
+  crk_priv_mutex_deinit(&self->lock);
+  free(self);
+}
+
+static void ending_main(void *context) {
+  ending_t *self = context;
+  self->driver->bind(self->gpu);
+  self->library->calls.ncclCommAbort(self->handle);
+  crk_priv_mutex_lock(&self->lock);
+  self->is_done = true;
+  const bool is_last = self->is_left;
+  crk_priv_condition_signal(&self->changed);
+  crk_priv_mutex_unlock(&self->lock);
+  if (is_last) {
+    ending_free(self);
+  }
+}
+
+/* Aborts the library's communicator `handle`. Waits for the end of the abort, but not for graphs. */
+static void abort_handle(crk_device_t device, void *handle) {
+  static const double patience = 1.0; /* seconds; an abort takes milliseconds */
+  const library_t *library = library_of(device);
+  ending_t *self = calloc(1, sizeof *self);
+  if (self == NULL) {
+    library->calls.ncclCommAbort(handle);
+    return;
+  }
+  *self = (ending_t){.library = library, .driver = device->driver, .gpu = device->driver_device, .handle = handle};
+  crk_priv_mutex_init(&self->lock);
+  crk_priv_condition_init(&self->changed);
+  if (!crk_priv_thread_start(ending_main, self)) {
+    library->calls.ncclCommAbort(handle);
+    ending_free(self);
+    return;
+  }
+  const double deadline = crk_priv_seconds() + patience;
+  crk_priv_mutex_lock(&self->lock);
+  while (!self->is_done && crk_priv_comm_left(deadline) > 0.0) {
+    crk_priv_condition_wait_for(&self->changed, &self->lock, crk_priv_comm_left(deadline));
+  }
+  self->is_left = true;
+  const bool is_last = self->is_done;
+  crk_priv_mutex_unlock(&self->lock);
+  if (is_last) {
+    ending_free(self);
+  }
+}
+
 static void nccl_interrupt(crk_comm_t comm) {
   /* Seconds that a thread has to get inside the library: it says that it waits just before it calls. So no call begins
    * with a freed handle. A call that waits for another rank lasts longer. */
@@ -276,7 +338,7 @@ static void nccl_interrupt(crk_comm_t comm) {
   }
   crk_priv_mutex_unlock(&comm->lock);
   if (handle != NULL) {
-    library_of(comm->device)->calls.ncclCommAbort(handle);
+    abort_handle(comm->device, handle);
   }
 }
 
@@ -294,9 +356,12 @@ static void nccl_release(crk_comm_t comm, bool aborts) {
     aborts = (result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS) || settle(comm, "crk_comm_destroy") != CRK_OK;
   }
   void *handle = crk_priv_comm_take_handle(comm);
-  if (handle != NULL) {
-    (aborts ? self->calls.ncclCommAbort : self->calls.ncclCommDestroy)(handle);
-    (aborts ? crk_priv_peers_keep : crk_priv_peers_release)(comm);
+  if (handle != NULL && aborts) {
+    abort_handle(comm->device, handle);
+    crk_priv_peers_keep(comm);
+  } else if (handle != NULL) {
+    self->calls.ncclCommDestroy(handle);
+    crk_priv_peers_release(comm);
   }
 }
 

@@ -20,6 +20,8 @@
  * - The work runs in the stream of the rank's device handle, in the order of the calls. It may be captured in a graph.
  *   Then the communicator must live until that graph is destroyed. The call returns before the work is done, but on
  *   the CPU device it returns afterwards.
+ * - RCCL and NCCL keep a communicator until the graphs with its collectives are destroyed. A thread of this library
+ *   waits for that after an abort. Destroy the graphs before the program ends.
  * - Tensors are contiguous: `count` elements from the beginning of the view. `src` and `dst` must not overlap, except
  *   as the function's comment says. A count of 0 succeeds at once, and waits for no other rank.
  * - Dtypes: all of crk_dtype_t can be moved. All but I16 can be reduced. F8E4M3 is reduced by NCCL 2.24 or later on
@@ -120,12 +122,14 @@ CRK_API crk_status_t crk_comm_create_async(crk_device_t device, const crk_comm_i
 
 /* Waits for the work that this communicator's stream still has, for at most the communicator's timeout, and releases
  * the communicator. The other ranks do so too; one that does not is waited for no longer than that timeout. It has no
- * effect on work that is captured: first destroy graphs that use the communicator. */
+ * effect on work that is captured: first destroy graphs that use the communicator. While such a graph lives, this call
+ * waits for up to the timeout on a GPU, and without a bound with CRK_COMM_FOREVER. */
 CRK_API void crk_comm_destroy(crk_comm_t self);
 
 /* Ends the communicator at once, on this rank. Its work in the stream ends too, with undefined results. Later calls
  * fail with CRK_PEER_LOST. May be called while another thread waits in a call of this communicator; that call then
- * fails. Does nothing where the communicator has ended already. */
+ * fails. Does nothing where the communicator has ended already. If graphs with collectives of the communicator live,
+ * the call returns after a second, and the library's part ends with the last graph: destroy them first. */
 CRK_API crk_status_t crk_comm_abort(crk_comm_t self);
 
 /* CRK_OK where the communicator is ready and no failure is known. CRK_NOT_READY while other ranks are missing, or while
@@ -139,7 +143,8 @@ CRK_API crk_status_t crk_comm_query(crk_comm_t self);
  * Fails with CRK_PEER_LOST, and has then aborted the communicator, where a failure is known or `timeout_ms`
  * milliseconds are over. So a rank that is lost ends in an error on every rank that waits, whatever work is in the
  * stream; crk_device_synchronize would wait for ever. With CRK_COMM_FOREVER only a failure that the library notices
- * ends the wait. Fails also as crk_device_synchronize does. Fails with CRK_CAPTURE while the handle is captured. */
+ * ends the wait. Fails also as crk_device_synchronize does. Fails with CRK_CAPTURE while the handle is captured. An
+ * abort lasts up to a second longer while graphs with collectives of the communicator live; destroy them then. */
 CRK_API crk_status_t crk_comm_wait(crk_comm_t self, uint32_t timeout_ms);
 
 /* The calling thread's later collectives of this communicator run in the stream of `side`, another handle of the

@@ -10,7 +10,8 @@
  *   ncclState   the state that ncclCommGetAsyncError tells
  *   ncclLost    any code: collectives wait for nobody and do nothing
  *   ncclStuck   any code: a non-blocking communicator stays in progress after a call
- * NCCL_DOUBLE_VERSION is the version, 22800 by default. */
+ * NCCL_DOUBLE_VERSION is the version, 22800 by default. With NCCL_DOUBLE_KEEPS, ncclCommAbort and ncclCommDestroy of a
+ * communicator with captured collectives wait until the process has no graph, for at most twenty seconds. */
 #if !defined(_GNU_SOURCE)
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -38,6 +39,7 @@ static bool is_captured(void *stream) {
   (void)stream;
   return false;
 }
+static bool has_graphs(void) { return false; }
 #else
 #include "hip_double.h"
 #define API HIP_DOUBLE_EXPORT
@@ -48,6 +50,7 @@ static bool is_captured(void *stream) {
   int status = 0;
   return hipStreamIsCapturing(stream, &status) == 0 && status != 0;
 }
+static bool has_graphs(void) { return hip_double_alive("graphs") + hip_double_alive("executables") > 0; }
 #endif
 
 /* Begins the enclosing call, and returns from it if a rule gives a code. */
@@ -99,7 +102,7 @@ typedef struct comm {
   int magic;
   room_t *room;
   int rank, size;
-  bool is_blocking, is_finalized;
+  bool is_blocking, is_finalized, is_captured;
   int pending; /* questions that are answered by "in progress" */
   uint64_t collectives, sent[64], received[64];
 } comm_t;
@@ -320,11 +323,25 @@ API int ncclCommGetAsyncError(void *comm, int *state) {
   return SUCCESS;
 }
 
+static void wait_for_graphs(void) {
+  enum { POLLS_OF_GRAPHS = 20000 };
+  const struct timespec pause = {.tv_nsec = 1000000};
+  for (int i = 0; i < POLLS_OF_GRAPHS && has_graphs(); i++) {
+    nanosleep(&pause, NULL);
+  }
+}
+
 /* Also makes a thread return that waits in a call. */
 static int end(void *comm) {
   comm_t *self = alive(comm);
   if (self == NULL) {
     return INVALID_ARGUMENT;
+  }
+  pthread_mutex_lock(&lock);
+  const bool keeps = self->is_captured && getenv("NCCL_DOUBLE_KEEPS") != NULL;
+  pthread_mutex_unlock(&lock);
+  if (keeps) {
+    wait_for_graphs();
   }
   pthread_mutex_lock(&lock);
   self->magic = FREED;
@@ -510,7 +527,9 @@ static int call(task_t task, size_t sent_bytes, void *stream) {
   const size_t used = strlen(log_text);
   snprintf(log_text + used, sizeof log_text - used, "%s rank=%d count=%zu type=%d op=%d peer=%d\n", task.name,
            self->rank, task.count, task.type, task.op, task.peer);
-  if (!is_captured(stream)) {
+  if (is_captured(stream)) {
+    self->is_captured = true;
+  } else {
     if (strcmp(task.name, "ncclSend") == 0) {
       post(self, task.peer, self->sent[task.peer]++, task.src, sent_bytes);
     } else if (strcmp(task.name, "ncclRecv") == 0) {
