@@ -33,16 +33,24 @@ static crk_status_t copy_to_host(crk_device_t self, const char *where, void *dst
 
 crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_device");
-  CRK_TRY(crk_priv_refuse_capture(self, "crk_copy_to_device"));
-  CRK_TRY(copy_to_device(self, "crk_copy_to_device", dst, src, bytes));
-  return bytes == 0 ? CRK_OK : crk_priv_stream_wait(self);
+  CRK_TRY(crk_priv_capture_bar(self, "crk_copy_to_device"));
+  crk_status_t status = copy_to_device(self, "crk_copy_to_device", dst, src, bytes);
+  if (status == CRK_OK && bytes > 0) {
+    status = crk_priv_stream_wait(self);
+  }
+  crk_priv_mutex_unlock(&self->capture_lock);
+  return status;
 }
 
 crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_const_view_t src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_host");
-  CRK_TRY(crk_priv_refuse_capture(self, "crk_copy_to_host"));
-  CRK_TRY(copy_to_host(self, "crk_copy_to_host", dst, src, bytes));
-  return bytes == 0 ? CRK_OK : crk_priv_errors_wait(self);
+  CRK_TRY(crk_priv_capture_bar(self, "crk_copy_to_host"));
+  crk_status_t status = copy_to_host(self, "crk_copy_to_host", dst, src, bytes);
+  if (status == CRK_OK && bytes > 0) {
+    status = crk_priv_errors_wait(self);
+  }
+  crk_priv_mutex_unlock(&self->capture_lock);
+  return status;
 }
 
 crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {

@@ -149,7 +149,9 @@ struct crk_device {
   crk_gate_t *gate; /* of the stream */
   crk_event_t fence; /* for the streams that follow this one; NULL until the first. Guarded by `lock` until then */
   struct crk_device *next; /* in the list of all live handles */
-  /* Held while a capture begins, and while crk_graph_destroy waits for a replay. Taken before `lock`. */
+  /* Held while a capture begins, while crk_graph_destroy waits for a replay, and by calls that a capture must not
+   * record (crk_priv_capture_bar). Taken before `lock`. Several of them are taken in the order of the handles'
+   * addresses. */
   crk_mutex_t capture_lock;
   crk_mutex_t lock; /* guards the four below it, and the end of a capture; taken before the heap's lock */
   crk_param_cache_t params;
@@ -174,6 +176,17 @@ static inline crk_status_t crk_priv_refuse_capture(crk_device_t self, const char
     return CRK_OK;
   }
   return crk_priv_error(CRK_CAPTURE, "%s: the handle is being captured; end the graph first", where);
+}
+
+/* The same. On success no capture begins until the caller has unlocked `capture_lock`: the call's work is not recorded,
+ * and its wait spoils no capture. */
+static inline crk_status_t crk_priv_capture_bar(crk_device_t self, const char *where) {
+  crk_priv_mutex_lock(&self->capture_lock);
+  const crk_status_t status = crk_priv_refuse_capture(self, where);
+  if (status != CRK_OK) {
+    crk_priv_mutex_unlock(&self->capture_lock);
+  }
+  return status;
 }
 
 /* ---- operations: operation.c */

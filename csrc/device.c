@@ -400,6 +400,8 @@ crk_status_t crk_device_stream(crk_device_t self, void **stream) {
 
 crk_status_t crk_device_synchronize(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_synchronize");
-  CRK_TRY(crk_priv_refuse_capture(self, "crk_device_synchronize"));
-  return crk_priv_errors_wait(self);
+  CRK_TRY(crk_priv_capture_bar(self, "crk_device_synchronize"));
+  const crk_status_t status = crk_priv_errors_wait(self);
+  crk_priv_mutex_unlock(&self->capture_lock);
+  return status;
 }

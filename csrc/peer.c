@@ -39,6 +39,19 @@ crk_status_t crk_device_peer_access(crk_device_t self, crk_device_t peer, bool *
   return CRK_OK;
 }
 
+/* Starts a copy between host and device, and waits for it. Errors that kernels reported stay for the handle's next
+ * synchronisation. */
+static crk_status_t copy_and_wait(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes,
+                                  crk_copy_kind_t kind) {
+  CRK_TRY(crk_priv_capture_bar(self, where));
+  crk_status_t status = crk_priv_copy_start(self, where, dst, src, bytes, kind);
+  if (status == CRK_OK) {
+    status = crk_priv_stream_wait(self);
+  }
+  crk_priv_mutex_unlock(&self->capture_lock);
+  return status;
+}
+
 /* Between devices of different runtimes, through host memory. */
 static crk_status_t copy_through_host(crk_device_t dst_device, void *dst, crk_device_t src_device, const void *src,
                                       size_t bytes) {
@@ -47,16 +60,9 @@ static crk_status_t copy_through_host(crk_device_t dst_device, void *dst, crk_de
   if (staging == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for a staging buffer of %zu bytes", where, bytes);
   }
-  /* Errors that kernels reported stay for the next synchronisation of the source handle. */
-  crk_status_t status = crk_priv_copy_start(src_device, where, staging, src, bytes, CRK_COPY_TO_HOST);
+  crk_status_t status = copy_and_wait(src_device, where, staging, src, bytes, CRK_COPY_TO_HOST);
   if (status == CRK_OK) {
-    status = crk_priv_stream_wait(src_device);
-  }
-  if (status == CRK_OK) {
-    status = crk_priv_copy_start(dst_device, where, dst, staging, bytes, CRK_COPY_TO_DEVICE);
-  }
-  if (status == CRK_OK) {
-    status = crk_priv_stream_wait(dst_device);
+    status = copy_and_wait(dst_device, where, dst, staging, bytes, CRK_COPY_TO_DEVICE);
   }
   free(staging);
   return status;
@@ -95,7 +101,11 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
   CRK_TRY(crk_priv_operation(dst_device, "crk_copy_between", copied));
   const crk_status_t followed = crk_priv_follow(src_device, dst_device);
   if (followed != CRK_OK) { /* the source may change after a failure too */
-    (void)dst_device->driver->stream_synchronize(dst_device->driver_device, dst_device->stream);
+    crk_priv_mutex_lock(&dst_device->capture_lock);
+    if (!crk_priv_capturing(dst_device)) { /* a capture began when the stream was idle, and the wait would spoil it */
+      (void)dst_device->driver->stream_synchronize(dst_device->driver_device, dst_device->stream);
+    }
+    crk_priv_mutex_unlock(&dst_device->capture_lock);
   }
   return followed;
 }

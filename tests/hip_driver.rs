@@ -1047,6 +1047,44 @@ fn a_capture_does_not_mind_what_other_handles_do() {
     });
 }
 
+/// A capture begins while another thread copies: it waits for the copy, which is not recorded, and whose wait does not
+/// spoil it.
+#[test]
+fn a_capture_waits_for_copies() {
+    alone("a_capture_waits_for_copies", "gfx1100", 6, &[], || {
+        let device = open().expect("the double opens");
+        let controls = Controls::get();
+        let buffer = device.upload(&[7u8; 64]).expect("memory");
+        let graph = |until_copied: &dyn Fn()| {
+            until_copied();
+            let recorded = device.capture(|| device.fill(DType::U8, &buffer, 64, 1u8));
+            drop(recorded.expect("the capture is not spoilt"));
+        };
+        drop(device.capture(|| device.fill(DType::U8, &buffer, 64, 1u8)).expect("a kernel is loaded"));
+        let copies = || controls.calls("hipMemcpyAsync");
+        for pass in 0..4 {
+            let before = copies();
+            // The copy has passed its checks, and takes long. In the later passes its wait does.
+            let (slow, waits) = ("hipStreamSynchronize", pass % 2 == 1);
+            controls.fail(if waits { slow } else { "hipMemcpyAsync" }, 1, -200);
+            std::thread::scope(|scope| {
+                let copied = scope.spawn(|| match pass < 2 {
+                    true => buffer.download::<u8>().map(|bytes| assert_eq!(bytes, [7; 64])),
+                    false => buffer.write(&[7u8; 64]),
+                });
+                graph(&|| {
+                    while copies() == before {
+                        std::thread::yield_now();
+                    }
+                });
+                copied.join().expect("no panic").expect("a copy");
+            });
+        }
+        assert_eq!(buffer.download::<u8>().expect("a copy"), [7; 64]);
+        works(&device);
+    });
+}
+
 // ---- streams of the caller
 
 #[test]

@@ -1,8 +1,11 @@
 //! Eight threads on one device load, launch and allocate. Also checks which types may cross threads.
 use candle_rocm_sys_tests::support;
 
-use candle_rocm_sys::{ALL_IDS, Arg, Buffer, Device, Error, Function, Launch, Layout, Module, Params, sys};
+use candle_rocm_sys::{
+    ALL_IDS, Arg, Buffer, DType, Device, Error, Function, Launch, Layout, Module, Params, Status, UnaryOp, sys,
+};
 use std::sync::Barrier;
+use std::time::{Duration, Instant};
 use support::{open, targets};
 
 const THREADS: usize = 8;
@@ -127,6 +130,50 @@ fn opening_and_closing() {
                 let id = ALL_IDS[(thread + round) % ALL_IDS.len()];
                 assert!(device.function_named(id.module().name(), "no_such_kernel").is_err());
                 negate_by_name(&device, thread, 10);
+            }
+        });
+    }
+}
+
+/// One thread uploads and downloads while another captures. A copy succeeds and has moved its bytes, or is refused. One
+/// that was recorded would leave other bytes.
+#[test]
+fn copies_while_another_thread_captures() {
+    const N: usize = 1 << 18;
+    for target in targets() {
+        let device = open(&target.name).expect("a device");
+        let (n, layout) = (1024, Layout::contiguous(&[N]).expect("a layout"));
+        let work = device.upload(&vec![0f32; N]).expect("memory");
+        let square = || device.unary(UnaryOp::Sqr, DType::F32, &layout, &work, &work);
+        square().expect("a kernel is loaded");
+        let other = device.upload(&vec![0u32; n]).expect("memory");
+        let end = Instant::now() + Duration::from_secs(2);
+        let is_moved = |copied: Result<(), Error>| match copied {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(error.status(), Status::Capture, "{error}");
+                std::thread::sleep(Duration::from_micros(200));
+                false
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    square().expect("work before the capture");
+                    drop(device.capture(|| (0..300).try_for_each(|_| square())).expect("a graph"));
+                }
+            });
+            let mut number = 0;
+            while Instant::now() < end {
+                number += 1;
+                let sent = vec![number; n];
+                if !is_moved(other.write(&sent)) {
+                    continue;
+                }
+                let mut back = vec![!0; n];
+                if is_moved(other.range(0..4 * n).expect("the whole").read(&mut back)) {
+                    assert!(back == sent, "round {number}: {} came back", back[0]);
+                }
             }
         });
     }

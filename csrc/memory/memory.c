@@ -349,9 +349,10 @@ crk_status_t crk_host_free(crk_device_t self, void *ptr) {
   if (ptr == NULL) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_refuse_capture(self, "crk_host_free"));
+  CRK_TRY(crk_priv_capture_bar(self, "crk_host_free"));
   /* A copy that is still running would read or write freed memory. */
   const crk_status_t status = crk_priv_stream_wait(self);
+  crk_priv_mutex_unlock(&self->capture_lock);
   self->driver->host_free(self->driver_device, ptr);
   return status;
 }

@@ -11,9 +11,10 @@ extern "C" {
 /* The recorded work of one handle. */
 typedef struct crk_graph *crk_graph_t;
 
-/* Begins a capture: from here to crk_graph_end the handle's work is recorded and not run. Use the handle from one
- * thread only during the capture. The graph reserves the memory that the capture frees and the parameters that it uses,
- * until the graph is destroyed. */
+/* Begins a capture: from here to crk_graph_end the handle's work is recorded and not run. Work that other threads give
+ * to the handle is recorded too. Their calls that wait for the handle, such as crk_copy_to_host, fail with CRK_CAPTURE;
+ * those that began earlier are waited for first. The graph reserves the memory that any thread frees during the capture
+ * and the parameters that it uses, until the graph is destroyed. */
 CRK_API crk_status_t crk_graph_begin(crk_device_t self);
 
 /* Ends the capture and gives its graph. A failure ends the capture too and releases all that it recorded. The one
