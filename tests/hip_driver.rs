@@ -1085,6 +1085,45 @@ fn a_capture_waits_for_copies() {
     });
 }
 
+/// While one thread begins a capture, another gives the handle work and frees its memory. No other handle gets that
+/// memory before the work is done.
+#[test]
+fn memory_freed_as_a_capture_begins_stays_the_handles() {
+    alone("memory_freed_as_a_capture_begins_stays_the_handles", "gfx1100", 6, &[], || {
+        const MIB: usize = 1 << 20;
+        let device = open().expect("the double opens");
+        let other = device.new_stream().expect("a stream");
+        let controls = Controls::get();
+        for trims in [false, true] {
+            let buffer = device.alloc(40 * MIB).expect("memory");
+            let (begun, freed) = (controls.calls("hipStreamBeginCapture"), buffer.as_ptr());
+            controls.fail("hipStreamBeginCapture", 1, -300);
+            let mut graph = Graph(std::ptr::null_mut());
+            std::thread::scope(|scope| {
+                // SAFETY: live handles, here and below.
+                let begins = scope.spawn(|| unsafe { check(sys::crk_graph_begin(device.raw())) });
+                while controls.calls("hipStreamBeginCapture") == begun {
+                    std::thread::yield_now();
+                }
+                buffer.fill_bytes(7).expect("work that the capture does not record");
+                drop(buffer);
+                begins.join().expect("no panic").expect("a capture begins");
+            });
+            if trims {
+                // SAFETY: as above.
+                unsafe { check(sys::crk_memory_trim(other.raw())) }.expect("what is idle goes back");
+            }
+            let taken = other.alloc(40 * MIB).expect("memory");
+            assert_ne!(taken.as_ptr(), freed, "the first handle's work may still write to it");
+            // SAFETY: as above.
+            unsafe { check(sys::crk_graph_end(device.raw(), &mut graph.0)) }.expect("the capture ends well");
+            drop((graph, taken));
+            device.synchronize().expect("the work is done");
+        }
+        works(&device);
+    });
+}
+
 // ---- streams of the caller
 
 #[test]

@@ -31,9 +31,11 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
   if (!crk_priv_gate_try_enter(device->gate, &epoch)) {
     return false;
   }
-  bool is_idle = crk_priv_capturing(device);
-  if (is_idle) {
-    crk_priv_blocks_idle(heap, device, UINT64_MAX);
+  bool is_idle = false;
+  if (crk_priv_capturing(device)) {
+    /* crk_graph_begin has marked the blocks that were freed before its wait. Work that another thread gave between this
+     * wait and the capture may still use the others. */
+    is_idle = !crk_priv_bins_has_any(&memory->bins);
   } else if (memory->fence != NULL || driver->event_create(heap->gpu, &memory->fence) == CRK_OK) {
     for (int i = 0; i < 2 && !is_idle; i++) { /* an old fence may have to be recorded again */
       if (memory->fence_stamp == 0) {
@@ -166,8 +168,8 @@ typedef struct waits {
   uint64_t stamp;
 } waits_t;
 
-/* Records the events. The heap's lock keeps the handles open. A handle with a closed gate is left out: its blocks stay
- * bound to its stream. */
+/* Records the events. The heap's lock keeps the handles open. A handle with a closed gate is left out, and so is one
+ * that is being captured: its blocks stay bound to its stream. */
 static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
   size_t handles = 0;
   for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
@@ -191,9 +193,9 @@ static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
       status = status == CRK_OK ? crk_priv_event_record(event, device, epoch) : status;
     }
     crk_priv_gate_leave(device->gate);
-    if (status == CRK_OK) {
+    if (status == CRK_OK && event != NULL) {
       waits->of[waits->count].device = device;
-      waits->of[waits->count++].event = event; /* NULL if the handle is being captured: its stream is idle then */
+      waits->of[waits->count++].event = event;
     } else {
       crk_event_destroy(event);
     }
@@ -205,10 +207,8 @@ static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
 static crk_status_t waits_end(crk_heap_t *heap, waits_t *waits) {
   crk_status_t status = CRK_OK;
   for (size_t i = 0; i < waits->count; i++) {
-    if (waits->of[i].event != NULL) {
-      const crk_status_t waited = crk_event_synchronize(waits->of[i].event);
-      status = status == CRK_OK ? waited : status;
-    }
+    const crk_status_t waited = crk_event_synchronize(waits->of[i].event);
+    status = status == CRK_OK ? waited : status;
     crk_event_destroy(waits->of[i].event);
   }
   crk_priv_mutex_lock(&heap->lock);

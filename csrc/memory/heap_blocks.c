@@ -126,6 +126,11 @@ uint32_t crk_priv_bins_class(const uint64_t *occupied, uint32_t from) {
   return CRK_SIZE_CLASSES;
 }
 
+bool crk_priv_bins_has_any(const crk_bins_t *bins) {
+  return crk_priv_bins_class(bins->pools[CRK_POOL_SMALL].occupied, 0) < CRK_SIZE_CLASSES ||
+         crk_priv_bins_class(bins->pools[CRK_POOL_LARGE].occupied, 0) < CRK_SIZE_CLASSES;
+}
+
 crk_block_t *crk_priv_block_smaller(crk_block_t *a, crk_block_t *b) {
   return a == NULL || (b != NULL && b->bytes < a->bytes) ? b : a;
 }

@@ -63,6 +63,9 @@ crk_block_t *crk_priv_bins_find(const crk_bins_t *bins, int pool, size_t bytes, 
 /* Returns the first size class from `from` on that has a block; CRK_SIZE_CLASSES if none has. */
 uint32_t crk_priv_bins_class(const uint64_t *occupied, uint32_t from);
 
+/* Whether any block is in the bins. */
+bool crk_priv_bins_has_any(const crk_bins_t *bins);
+
 /* Returns the smaller of two blocks; either may be NULL. */
 crk_block_t *crk_priv_block_smaller(crk_block_t *a, crk_block_t *b);
 
@@ -112,7 +115,8 @@ void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment);
 /* ---- heap.c */
 
 /* Whether the handle's stream has done all work up to a stamp above `since`. If so, the blocks freed before that stamp
- * become idle. Queries an event up to `polls` times and never waits. */
+ * become idle. Queries an event up to `polls` times and never waits. While the handle is being captured no block
+ * becomes idle; true then if none is left to become so. */
 bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since, int polls);
 
 /* Unlinks segments that can be returned to the driver without a wait. Returns NULL unless the cache is above its limit
