@@ -1015,6 +1015,29 @@ fn other_threads_work_meanwhile() {
 }
 
 /// Two threads of each rank call at the same time; calls of a communicator follow each other.
+/// A collective that meets another thread's capture is done or recorded, and never refused.
+#[test]
+fn collectives_while_another_thread_captures() {
+    on_cpu(1, PATIENCE, |comm| {
+        let device = comm.device();
+        let buffer = device.upload(&[1f32; 8]).expect("memory");
+        let end = Instant::now() + Duration::from_secs(1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    let (graph, ()) = device.capture(|| Ok::<_, Error>(())).expect("a graph");
+                    // SAFETY: the memory of what was recorded, and the communicator, live.
+                    unsafe { graph.launch() }.expect("a replay");
+                }
+            });
+            while Instant::now() < end {
+                comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 8).expect("done or recorded");
+            }
+        });
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [1.0; 8]);
+    });
+}
+
 #[test]
 fn threads_share_a_communicator() {
     on_cpu(2, PATIENCE, |comm| {

@@ -502,7 +502,8 @@ static crk_status_t meet(const crk_comm_call_t *calls, size_t count) {
   return crk_priv_comms_leave(&set, status);
 }
 
-/* Calls that run in the streams of several handles: one stream after the other is held, then the threads meet. */
+/* Calls that run in the streams of several handles: one stream after the other is held, then the threads meet. No
+ * capture of a held handle begins meanwhile: a graph would keep the nest, which is on this thread's stack. */
 typedef struct nest {
   const crk_comm_call_t *calls;
   size_t count;
@@ -516,7 +517,11 @@ static crk_status_t hold_next(void *context) {
     return meet(self->calls, self->count);
   }
   crk_device_t device = self->devices[self->held++];
-  return device->driver->call(device->driver_device, device->stream, hold_next, self, sizeof *self);
+  CRK_TRY(crk_priv_capture_bar(device, crk_priv_comm_function(self->calls[0].kind)));
+  const crk_status_t status =
+      device->driver->call(device->driver_device, device->stream, hold_next, self, sizeof *self);
+  crk_priv_mutex_unlock(&device->capture_lock);
+  return status;
 }
 
 static crk_status_t start_now(const crk_comm_call_t *calls, size_t count) {
@@ -597,6 +602,9 @@ static crk_status_t in_process_start(const crk_comm_call_t *calls, size_t count)
   }
   if (status == CRK_OK && now_count > 0) {
     status = start_now(now, now_count);
+    if (status == CRK_CAPTURE) { /* a capture began meanwhile, and nothing is done yet */
+      status = in_process_start(now, now_count);
+    }
   }
   if (now != few) {
     free(now);
