@@ -319,6 +319,8 @@ fn named_roots() -> HashSet<&'static str> {
 /// the module, a part of the kernel's name, the number. The first line that fits counts; all other kernels must reach
 /// 8. Half is enough on architectures with 256 registers per lane (GCN, the first CDNA).
 const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
+    // A thread has four ids and four elements on their way, and the places of four updates.
+    ("64 lanes", "indexing", "_shared", 5),
     // Powers and normal distributions in f64 are limited by arithmetic.
     ("64 lanes", "unary", "_f64_nd", 6),
     // The error function of eight elements: 65 registers.

@@ -1306,7 +1306,7 @@ fn code_objects_are_checked_before_the_runtime_sees_them() {
         // The list of targets has room for 400 bytes, with ", ..." and a NUL at its end.
         let gpu = |target: &str| format!("hipv4-amdgcn-amd-amdhsa--{target}");
         for (length, is_told) in [(385, true), (386, false), (387, false)] {
-            let long = "g".repeat(length);
+            let long = format!("gfx{}", "0".repeat(length - 3));
             let names = [gpu("gfx1100"), gpu(&long), gpu("gfx942")];
             let list = if is_told { format!("gfx1100, {long}, ...;") } else { "gfx1100, ...;".to_owned() };
             wrong("long", &bundle(&names.each_ref().map(|name| (&name[..], &rdna[..]))), &[&format!("is for {list}")]);

@@ -11,10 +11,8 @@ enum {
   /* Updates by columns use blocks of this size where there are few columns. One thread has one column, and waits for
    * memory at every step. */
   COLUMNS_PER_BLOCK = 64,
-  /* A column is shared by several threads if the device holds the threads of all columns at once, and if each has this
-   * many ids on average. */
-  IDS_PER_OWNER = 4,
-  /* A scatter along the last dim with at most this many ids per row leaves each row to one thread. */
+  /* A scatter with at most this many ids per column leaves each column to one thread. With more, several threads share
+   * it, if the device holds those of all columns at once. Along the last dim, blocks have ranges of rows of dst then. */
   FEW_IDS = 64,
 
   /* Gathers by strips. A strip of src has up to STRIP_BYTES. If src has many rows, a strip is one memory line wide and
@@ -344,8 +342,8 @@ static crk_status_t update_columns(crk_device_t self, const crk_update_t *update
   call.wide = call.columns > INT32_MAX;
   crk_priv_nd_dim_init(&call.right, right, call.wide != 0);
   const void *args[] = {&call};
-  const bool is_shared = call.columns * CRK_SCATTER_OWNERS <= crk_priv_held_threads(self) &&
-                         call.count >= IDS_PER_OWNER * CRK_SCATTER_OWNERS && call.dst_dim < UINT32_MAX;
+  const bool is_shared = call.columns * CRK_SCATTER_OWNERS <= crk_priv_held_threads(self) && call.count > FEW_IDS &&
+                         call.dst_dim < UINT32_MAX;
   crk_function_t function;
   CRK_TRY(update_kernel(self, update, is_shared ? UPDATE_SHARED : UPDATE_COLUMNS, &function));
   /* Small blocks spread few columns over the device's units. */

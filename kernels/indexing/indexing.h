@@ -422,7 +422,7 @@ CRK_FN void scatter_shared(const crk_scatter_t &s) {
   const T *const src = static_cast<const T *>(s.src);
   T *const dst = static_cast<T *>(s.dst);
   const uint32_t c = thread_index().x % width, owner = thread_index().x / width;
-  for (uint64_t tile = block_index().x; tile * width < s.columns; tile += s.threads / s.block) {
+  for (uint64_t tile = block_index().x; tile * width < s.columns; tile += s.threads / CRK_INDEX_THREADS) {
     const uint64_t i = tile * width + c, right = s.right.size;
     const bool here = i < s.columns;
     const uint64_t l = divide(s.right, s.wide != 0, here ? i : 0), r = (here ? i : 0) - l * right;

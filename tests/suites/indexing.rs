@@ -425,7 +425,8 @@ fn graph(target: &Target) -> Outcome {
 /// More updates of one element than a list holds. The sum depends on their order.
 fn order_of_sums(target: &Target) -> Outcome {
     let mut rng = Rng(5);
-    for (op, right) in [(IndexAdd, 1), (IndexAdd, 6), (IndexAdd, 1100), (ScatterAdd, 1), (ScatterAdd, 3)] {
+    let adds = [(IndexAdd, 1), (IndexAdd, 6), (IndexAdd, 1100), (ScatterAdd, 1), (ScatterAdd, 3), (ScatterAdd, 37)];
+    for (op, right) in adds.into_iter().chain([(Scatter, 37)]) {
         let count = if right > 100 { 300 } else { 5000 };
         let mut case = case(target, &mut rng, op, (U8, F32), (1, count, 3, right), Ids::Inside, true);
         let terms: Vec<f32> = (0..count * right).map(|i| [1e8, 1.0, -1e8, 0.37][i % 4] * (1 + i % 7) as f32).collect();
