@@ -1,4 +1,4 @@
-// include/ fnv1a 7986e21b632502841d75b9a6378fdd64
+// include/ fnv1a 9128b1db0abd6eddce0e3903dc28e3ac
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -987,13 +987,15 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** Waits for the work that this communicator's stream still has, for at most the communicator's timeout, and releases
  the communicator. The other ranks do so too; one that does not is waited for no longer than that timeout. It has no
- effect on work that is captured: first destroy graphs that use the communicator.*/
+ effect on work that is captured: first destroy graphs that use the communicator. On a GPU this call may wait for such
+ a graph without a bound.*/
     pub fn crk_comm_destroy(self_: crk_comm_t);
 }
 unsafe extern "C" {
     /** Ends the communicator at once, on this rank. Its work in the stream ends too, with undefined results. Later calls
  fail with CRK_PEER_LOST. May be called while another thread waits in a call of this communicator; that call then
- fails. Does nothing where the communicator has ended already.*/
+ fails. Does nothing where the communicator has ended already. If graphs with collectives of the communicator live,
+ the call returns after a second, and the library's part ends with the last graph: destroy them first.*/
     pub fn crk_comm_abort(self_: crk_comm_t) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -1009,7 +1011,8 @@ unsafe extern "C" {
  Fails with CRK_PEER_LOST, and has then aborted the communicator, where a failure is known or `timeout_ms`
  milliseconds are over. So a rank that is lost ends in an error on every rank that waits, whatever work is in the
  stream; crk_device_synchronize would wait for ever. With CRK_COMM_FOREVER only a failure that the library notices
- ends the wait. Fails also as crk_device_synchronize does. Fails with CRK_CAPTURE while the handle is captured.*/
+ ends the wait. Fails also as crk_device_synchronize does. Fails with CRK_CAPTURE while the handle is captured. An
+ abort lasts up to a second longer while graphs with collectives of the communicator live; destroy them then.*/
     pub fn crk_comm_wait(self_: crk_comm_t, timeout_ms: u32) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -1276,9 +1279,10 @@ pub struct crk_graph {
 /// The recorded work of one handle.
 pub type crk_graph_t = *mut crk_graph;
 unsafe extern "C" {
-    /** Begins a capture: from here to crk_graph_end the handle's work is recorded and not run. Use the handle from one
- thread only during the capture. The graph reserves the memory that the capture frees and the parameters that it uses,
- until the graph is destroyed.*/
+    /** Begins a capture: from here to crk_graph_end the handle's work is recorded and not run. Work that other threads give
+ to the handle is recorded too. Their calls that wait for the handle, such as crk_copy_to_host, fail with CRK_CAPTURE;
+ those that began earlier are waited for first. The graph reserves the memory that any thread frees during the capture
+ and the parameters that it uses, until the graph is destroyed.*/
     pub fn crk_graph_begin(self_: crk_device_t) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -1335,7 +1339,7 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** Makes sure that the cache can serve one crk_alloc of up to `bytes` without the driver. Call it before a capture, once
  for each allocation that will be live at the same time. An allocation takes the reserved memory when the cache has
- nothing else for it.*/
+ nothing else for it. Before the capture it does so only where at most a fifth of the memory stays unused.*/
     pub fn crk_memory_reserve(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {

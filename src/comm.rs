@@ -8,8 +8,8 @@ use std::time::Duration;
 /// ranks that are threads of one process. The contracts are the comments of `include/candle_rocm/comm.h`.
 ///
 /// The work runs in the stream of the device handle. Buffers belong to that handle. Dropping waits for the work that
-/// the handle has, for at most the communicator's timeout. On a GPU it also waits for graphs that have collectives of
-/// the communicator, without a bound where there is no timeout. So drop these graphs first, after a failure too.
+/// the handle has, for at most the communicator's timeout. On a GPU it may also wait without a bound for graphs
+/// that have collectives of the communicator. So drop these graphs first, after a failure too.
 pub struct Comm {
     raw: sys::crk_comm_t,
     // These keep handles open: the communicator must be destroyed first.

@@ -17,10 +17,10 @@ unsafe impl Sync for Graph {}
 
 impl Device {
     /// Records the work that `work` gives to this handle, instead of running it. Work of other threads on the handle is
-    /// recorded too, and memory that they free is kept for the graph. Calls that wait for the handle, such as downloads,
-    /// fail meanwhile in every thread; those that began earlier are waited for first. Where `work` fails, its error is
-    /// returned and the recording is thrown away; a panic throws it away too. Memory that `work` allocates must be
-    /// cached or reserved ([`Device::reserve`]): reserve it, or run `work` once before.
+    /// recorded too, and memory that they free is kept for the graph. Calls that wait for the handle, such as a
+    /// download, fail meanwhile in every thread; those that began earlier are waited for first. Where `work` fails, its
+    /// error is returned and the recording is thrown away; a panic throws it away too. Memory that `work` allocates
+    /// must be cached or reserved ([`Device::reserve`]): reserve it, or run `work` once before.
     pub fn capture<T, E: From<crate::Error>>(
         &self,
         work: impl FnOnce() -> std::result::Result<T, E>,

@@ -1,6 +1,6 @@
 /* driver.h: the interface between the core and the drivers of the backends. A driver is a table with every call that
- * the core makes. driver/hip/hip.c, driver/cuda.c and driver/cpu/cpu.c each define one. All other code of the core is the
- * same for every backend.
+ * the core makes. driver/hip/hip.c, driver/cuda.c and driver/cpu/cpu.c each define one. All other code of the core is
+ * the same for every backend.
  *
  * The contract of all calls:
  * - The core guarantees its arguments: result pointers and strings are not NULL, sizes and the dims of grids and blocks

@@ -12,7 +12,7 @@ enum {
    * memory at every step. */
   COLUMNS_PER_BLOCK = 64,
   /* A scatter with at most this many ids per column leaves each column to one thread. With more, several threads share
-   * it, if the device holds those of all columns at once. Along the last dim, blocks have ranges of rows of dst then. */
+   * it if the device holds those of all columns at once. Along the last dim, blocks have ranges of dst's rows then. */
   FEW_IDS = 64,
 
   /* Gathers by strips. A strip of src has up to STRIP_BYTES. If src has many rows, a strip is one memory line wide and

@@ -122,8 +122,8 @@ CRK_API crk_status_t crk_comm_create_async(crk_device_t device, const crk_comm_i
 
 /* Waits for the work that this communicator's stream still has, for at most the communicator's timeout, and releases
  * the communicator. The other ranks do so too; one that does not is waited for no longer than that timeout. It has no
- * effect on work that is captured: first destroy graphs that use the communicator. While such a graph lives, this call
- * waits for up to the timeout on a GPU, and without a bound with CRK_COMM_FOREVER. */
+ * effect on work that is captured: first destroy graphs that use the communicator. On a GPU this call may wait for such
+ * a graph without a bound. */
 CRK_API void crk_comm_destroy(crk_comm_t self);
 
 /* Ends the communicator at once, on this rank. Its work in the stream ends too, with undefined results. Later calls
