@@ -153,6 +153,7 @@ struct crk_device {
    * record (crk_priv_capture_bar). Taken before `lock`. Several of them are taken in the order of the handles'
    * addresses. */
   crk_mutex_t capture_lock;
+  atomic_uint beginning; /* threads in crk_graph_begin, which go first */
   crk_mutex_t lock; /* guards the four below it, and the end of a capture; taken before the heap's lock */
   crk_param_cache_t params;
   crk_faults_t faults;
@@ -181,6 +182,9 @@ static inline crk_status_t crk_priv_refuse_capture(crk_device_t self, const char
 /* The same. On success no capture begins until the caller has unlocked `capture_lock`: the call's work is not recorded,
  * and its wait spoils no capture. */
 static inline crk_status_t crk_priv_capture_bar(crk_device_t self, const char *where) {
+  while (atomic_load_explicit(&self->beginning, memory_order_acquire) != 0) {
+    crk_priv_sleep(5e-5);
+  }
   crk_priv_mutex_lock(&self->capture_lock);
   const crk_status_t status = crk_priv_refuse_capture(self, where);
   if (status != CRK_OK) {

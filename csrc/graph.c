@@ -26,6 +26,7 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   }
   graph->device = self;
   crk_priv_blas_capture_begin(self);
+  atomic_fetch_add(&self->beginning, 1);
   crk_priv_mutex_lock(&self->capture_lock);
   crk_priv_mutex_lock(&self->lock);
   crk_status_t status = crk_priv_refuse_capture(self, "crk_graph_begin");
@@ -46,6 +47,7 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   }
   crk_priv_mutex_unlock(&self->lock);
   crk_priv_mutex_unlock(&self->capture_lock);
+  atomic_fetch_sub(&self->beginning, 1);
   if (status != CRK_OK) {
     crk_priv_blas_capture_end(self);
     free(graph);

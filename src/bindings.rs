@@ -1,4 +1,4 @@
-// include/ fnv1a 9128b1db0abd6eddce0e3903dc28e3ac
+// include/ fnv1a 0fc3ba16b8c47d94dacb0f5c6b29ad10
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1339,7 +1339,7 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** Makes sure that the cache can serve one crk_alloc of up to `bytes` without the driver. Call it before a capture, once
  for each allocation that will be live at the same time. An allocation takes the reserved memory when the cache has
- nothing else for it. Before the capture it does so only where at most a fifth of the memory stays unused.*/
+ nothing else for it. Outside a capture it does so only where at most a fifth of the memory stays unused.*/
     pub fn crk_memory_reserve(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -3340,9 +3340,9 @@ unsafe extern "C" {
  sorted_token_ids and expert_ids (u32, tokens \* topk) get the numbers m of the results and topk_ids\[m\], sorted by
  expert and then by m, as the products above take them. Both may be {NULL, 0}.
 
- One launch, or that of crk_argsort too for more than 256 sorted results. At most
- CRK_MOST_ROUTED_EXPERTS experts, and a topk of at most CRK_MOST_ROUTED_TOPK (CRK_UNSUPPORTED) and of at most experts.
- All views are contiguous, and no two may overlap.*/
+ One launch, or that of crk_argsort too for more than 256 sorted results. At most CRK_MOST_ROUTED_EXPERTS experts, and
+ a topk of at most CRK_MOST_ROUTED_TOPK (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two
+ may overlap.*/
     pub fn crk_moe_route(
         self_: crk_device_t,
         experts: usize,

@@ -341,7 +341,7 @@ fn indexing() {
             ),
             ("scatter, few of the last dim", |on| scatter(on, 64, 1), &["scatter_b32_columns"]),
             ("scatter, many of the last dim", |on| scatter(on, 65, 1), &["scatter_b32_ranges"]),
-            ("scatter, some of another dim", |on| scatter(on, 63, 2), &["scatter_b32_columns"]),
+            ("scatter, some of another dim", |on| scatter(on, 64, 2), &["scatter_b32_columns"]),
             ("scatter, many of another dim", |on| scatter(on, 65, 2), &["scatter_b32_shared"]),
             ("scatter, many of many columns", |on| scatter(on, 65, 2600), &["scatter_b32_columns"]),
             (

@@ -1014,7 +1014,6 @@ fn other_threads_work_meanwhile() {
     });
 }
 
-/// Two threads of each rank call at the same time; calls of a communicator follow each other.
 /// A collective that meets another thread's capture is done or recorded, and never refused.
 #[test]
 fn collectives_while_another_thread_captures() {
@@ -1038,6 +1037,46 @@ fn collectives_while_another_thread_captures() {
     });
 }
 
+/// The calls of a group that meets another thread's capture are done together, or recorded together.
+#[test]
+fn groups_while_another_thread_captures() {
+    on_cpu(1, PATIENCE, |comm| {
+        let device = comm.device();
+        let src = device.upload(&[1f32]).expect("memory");
+        const CALLS: usize = 256;
+        let zeros = vec![0f32; CALLS];
+        let results = device.upload(&zeros).expect("memory");
+        let end = Instant::now() + Duration::from_secs(2);
+        let replayed = std::sync::Mutex::new(()); /* held while there is a graph that has not run */
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    let _guard = replayed.lock().expect("no panic");
+                    let (graph, ()) = device.capture(|| Ok::<_, Error>(())).expect("a graph");
+                    // SAFETY: the memory of what was recorded, and the communicator, live.
+                    unsafe { graph.launch() }.expect("a replay");
+                }
+            });
+            while Instant::now() < end {
+                // SAFETY: the memory outlives the group.
+                let group = unsafe {
+                    comm_group(|| {
+                        (0..CALLS).try_for_each(|i| {
+                            comm.all_reduce(DType::F32, CommOp::Sum, &src, results.range(4 * i..4 * i + 4)?, 1)
+                        })
+                    })
+                };
+                group.expect("a group");
+                let _guard = replayed.lock().expect("no panic");
+                let done: f32 = results.download::<f32>().expect("a copy").iter().sum();
+                assert_eq!(done, CALLS as f32, "calls that were neither done nor recorded");
+                results.write(&zeros).expect("a copy");
+            }
+        });
+    });
+}
+
+/// Two threads of each rank call at the same time; calls of a communicator follow each other.
 #[test]
 fn threads_share_a_communicator() {
     on_cpu(2, PATIENCE, |comm| {

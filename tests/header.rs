@@ -87,8 +87,8 @@ fn candle_rocm_h_lists_every_struct() {
 fn comments_name_files_in_the_sources() {
     for header in headers::all() {
         let text = headers::read(&header).replace("\n *", "");
-        for folder in ["docs/", "kernels/"] {
-            for (at, _) in text.match_indices(&format!(" {folder}")) {
+        for folder in [" docs/", " kernels/", " csrc/", "(docs/", "(kernels/", "(csrc/"] {
+            for (at, _) in text.match_indices(folder) {
                 let rest: Vec<_> = text[at + 1..].splitn(5, ' ').collect();
                 assert!(rest[1..].join(" ").starts_with("in the sources"), "{}: {}", header.display(), rest[0]);
             }

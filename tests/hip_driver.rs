@@ -576,7 +576,6 @@ fn answers_have_their_status() {
     });
 }
 
-/// While other threads use the device, too.
 /// A full cache of parameters asks the device for a slot whose copy is done. A failure of the device is told as such.
 #[test]
 fn a_failed_device_is_no_full_cache_of_parameters() {
@@ -603,6 +602,7 @@ fn a_failed_device_is_no_full_cache_of_parameters() {
     });
 }
 
+/// While other threads use the device, too.
 #[test]
 fn preparing_loads_every_module_once() {
     alone("preparing_loads_every_module_once", "gfx1100", 6, &[], || {
@@ -1055,16 +1055,11 @@ fn a_capture_waits_for_copies() {
         let device = open().expect("the double opens");
         let controls = Controls::get();
         let buffer = device.upload(&[7u8; 64]).expect("memory");
-        let graph = |until_copied: &dyn Fn()| {
-            until_copied();
-            let recorded = device.capture(|| device.fill(DType::U8, &buffer, 64, 1u8));
-            drop(recorded.expect("the capture is not spoilt"));
-        };
         drop(device.capture(|| device.fill(DType::U8, &buffer, 64, 1u8)).expect("a kernel is loaded"));
         let copies = || controls.calls("hipMemcpyAsync");
         for pass in 0..4 {
             let before = copies();
-            // The copy has passed its checks, and takes long. In the later passes its wait does.
+            // The copy has passed its checks, and takes long. In the odd passes its wait does. The last two passes upload.
             let (slow, waits) = ("hipStreamSynchronize", pass % 2 == 1);
             controls.fail(if waits { slow } else { "hipMemcpyAsync" }, 1, -200);
             std::thread::scope(|scope| {
@@ -1072,11 +1067,11 @@ fn a_capture_waits_for_copies() {
                     true => buffer.download::<u8>().map(|bytes| assert_eq!(bytes, [7; 64])),
                     false => buffer.write(&[7u8; 64]),
                 });
-                graph(&|| {
-                    while copies() == before {
-                        std::thread::yield_now();
-                    }
-                });
+                while copies() == before {
+                    std::thread::yield_now();
+                }
+                let recorded = device.capture(|| device.fill(DType::U8, &buffer, 64, 1u8));
+                drop(recorded.expect("the capture is not spoilt"));
                 copied.join().expect("no panic").expect("a copy");
             });
         }

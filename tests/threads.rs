@@ -5,6 +5,7 @@ use candle_rocm_sys::{
     ALL_IDS, Arg, Buffer, DType, Device, Error, Function, Launch, Layout, Module, Params, Status, UnaryOp, sys,
 };
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use support::{open, targets};
 
@@ -176,5 +177,38 @@ fn copies_while_another_thread_captures() {
                 }
             }
         });
+    }
+}
+
+/// A capture waits for the copy that is under way, and not for those that another thread begins after it.
+#[test]
+fn a_capture_goes_before_later_copies() {
+    const BYTES: usize = 128 << 20; /* so that a copy lasts longer than a thread waits for its turn */
+    for target in targets() {
+        let device = open(&target.name).expect("a device");
+        let buffer = device.upload(&vec![1u8; BYTES]).expect("memory");
+        let (copies, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let most = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut bytes = vec![0u8; BYTES];
+                while !is_over.load(Relaxed) {
+                    if buffer.range(0..BYTES).expect("the whole").read(&mut bytes).is_ok() {
+                        copies.fetch_add(1, Relaxed);
+                    }
+                }
+            });
+            let passed = |_| {
+                while copies.load(Relaxed) == 0 {
+                    std::thread::yield_now();
+                }
+                copies.store(0, Relaxed);
+                drop(device.capture(|| Ok::<_, Error>(())).expect("a graph"));
+                copies.load(Relaxed)
+            };
+            let most = (0..6).map(passed).max();
+            is_over.store(true, Relaxed);
+            most
+        });
+        assert!(most <= Some(4), "{}: {most:?} copies went before a capture", target.name);
     }
 }

@@ -588,16 +588,21 @@ static crk_status_t in_process_start(const crk_comm_call_t *calls, size_t count)
   crk_status_t status = CRK_OK;
   for (size_t i = 0; i < count && status == CRK_OK; i++) {
     crk_device_t device = calls[i].device;
-    if (!crk_priv_capturing(device)) {
-      now[now_count++] = calls[i];
-      continue;
-    }
     size_t first = 0;
     while (calls[first].device != device) {
       first++;
     }
-    if (first == i) { /* the handle's calls are recorded together */
+    if (first < i) { /* the handle's calls are recorded or done together: a capture may begin or end meanwhile */
+      continue;
+    }
+    if (crk_priv_capturing(device)) {
       status = record(device, calls, count);
+      continue;
+    }
+    for (size_t k = i; k < count; k++) {
+      if (calls[k].device == device) {
+        now[now_count++] = calls[k];
+      }
     }
   }
   if (status == CRK_OK && now_count > 0) {

@@ -287,7 +287,7 @@ static void ending_main(void *context) {
   }
 }
 
-/* Aborts the library's communicator `handle`. Waits for the end of the abort, but not for graphs. */
+/* Aborts the library's communicator `handle`. Waits at most a second for the end: the library may wait for graphs. */
 static void abort_handle(crk_device_t device, void *handle) {
   static const double patience = 1.0; /* seconds; an abort takes milliseconds */
   const library_t *library = library_of(device);

@@ -342,7 +342,9 @@ static crk_status_t update_columns(crk_device_t self, const crk_update_t *update
   call.wide = call.columns > INT32_MAX;
   crk_priv_nd_dim_init(&call.right, right, call.wide != 0);
   const void *args[] = {&call};
-  const bool is_shared = call.columns * CRK_SCATTER_OWNERS <= crk_priv_held_threads(self) && call.count > FEW_IDS &&
+  /* On the CPU a thread reads memory in order anyway. */
+  const bool is_shared = self->driver->backend != CRK_BACKEND_CPU &&
+                         call.columns * CRK_SCATTER_OWNERS <= crk_priv_held_threads(self) && call.count > FEW_IDS &&
                          call.dst_dim < UINT32_MAX;
   crk_function_t function;
   CRK_TRY(update_kernel(self, update, is_shared ? UPDATE_SHARED : UPDATE_COLUMNS, &function));

@@ -20,8 +20,9 @@
  * - The work runs in the stream of the rank's device handle, in the order of the calls. It may be captured in a graph.
  *   Then the communicator must live until that graph is destroyed. The call returns before the work is done, but on
  *   the CPU device it returns afterwards.
- * - RCCL and NCCL keep a communicator until the graphs with its collectives are destroyed. A thread of this library
- *   waits for that after an abort. Destroy the graphs before the program ends.
+ * - RCCL and NCCL keep a communicator until the graphs with its collectives are destroyed. A call that ends a
+ *   communicator after a failure then lasts a second longer, and a thread of this library waits for the graphs. Destroy
+ *   them before the program ends, or unloads this library.
  * - Tensors are contiguous: `count` elements from the beginning of the view. `src` and `dst` must not overlap, except
  *   as the function's comment says. A count of 0 succeeds at once, and waits for no other rank.
  * - Dtypes: all of crk_dtype_t can be moved. All but I16 can be reduced. F8E4M3 is reduced by NCCL 2.24 or later on

@@ -40,7 +40,7 @@ CRK_API crk_status_t crk_free(crk_device_t self, void *ptr);
 
 /* Makes sure that the cache can serve one crk_alloc of up to `bytes` without the driver. Call it before a capture, once
  * for each allocation that will be live at the same time. An allocation takes the reserved memory when the cache has
- * nothing else for it. Before the capture it does so only where at most a fifth of the memory stays unused. */
+ * nothing else for it. Outside a capture it does so only where at most a fifth of the memory stays unused. */
 CRK_API crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes);
 
 /* Sets the bound on freed memory that stays cached on the GPU, for all its handles together. The default is half of the

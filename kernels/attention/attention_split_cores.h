@@ -47,6 +47,7 @@ struct split_cores {
   static constexpr bool is_ahead = Width <= core::most_ahead;
   /* Whether the first keys are requested before the query rows have arrived. */
   static constexpr bool requests_first = Width <= core::most_first;
+  static_assert(core::most_first <= core::most_ahead, "keys that are requested first are those of a tile ahead");
   /* Where the operands would take pieces of lines, the block loads the query rows and passes them on in shared memory:
    * `row_threads` threads load a row, in `row_turns` turns. */
   static constexpr bool passes_rows = is_shared || core::stages_keys;

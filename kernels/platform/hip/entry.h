@@ -52,17 +52,19 @@ namespace crk {
 
 inline constexpr bool on_host = false;
 
-/* Requests a word of each line of 64 bytes of the scalar cache, all at once. The arguments of a launch are in no cache:
- * else a kernel would come upon line after line, and wait for memory at each. */
+/* Requests a word of each line of 64 bytes of the first argument, all at once. The arguments of a launch are in no
+ * cache: else a kernel would come upon line after line, and wait for memory at each. */
 template <uint32_t Bytes>
 CRK_FN void request_arguments() {
   typedef const __attribute__((address_space(4))) uint32_t *words_type;
   constexpr uint32_t last = Bytes / 4 - 1;
+  static_assert(Bytes <= 18 * 64, "a word of each line below");
   auto words = (words_type)__builtin_amdgcn_kernarg_segment_ptr();
   __asm__ volatile("" : "+s"(words)); /* else the words would stay in registers until the kernel reads them again */
   const auto line = [&](uint32_t i) { return words[i * 16 < last ? i * 16 : last]; };
   __asm__ volatile("" ::"s"(line(0)), "s"(line(1)), "s"(line(2)), "s"(line(3)), "s"(line(4)), "s"(line(5)),
-                   "s"(line(6)), "s"(line(7)), "s"(line(8)), "s"(line(9)), "s"(line(10)), "s"(line(11)));
+                   "s"(line(6)), "s"(line(7)), "s"(line(8)), "s"(line(9)), "s"(line(10)), "s"(line(11)), "s"(line(12)),
+                   "s"(line(13)), "s"(line(14)), "s"(line(15)), "s"(line(16)), "s"(line(17)));
 }
 
 /* Reads the struct in place, in constant memory. A copy in registers would take 100 of them, and an indexed copy would
