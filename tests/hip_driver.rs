@@ -1059,7 +1059,7 @@ fn a_capture_waits_for_copies() {
         let copies = || controls.calls("hipMemcpyAsync");
         for pass in 0..4 {
             let before = copies();
-            // The copy has passed its checks, and takes long. In the odd passes its wait does. The last two passes upload.
+            // The copy has passed its checks, and takes long. In the odd passes its wait does. The last two upload.
             let (slow, waits) = ("hipStreamSynchronize", pass % 2 == 1);
             controls.fail(if waits { slow } else { "hipMemcpyAsync" }, 1, -200);
             std::thread::scope(|scope| {
