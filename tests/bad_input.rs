@@ -85,6 +85,33 @@ fn view(ptr: *mut c_void, bytes: usize) -> sys::crk_view_t {
     sys::crk_view_t { ptr, bytes }
 }
 
+/// Ranges that share one byte overlap, and neighbours do not. Positions that u32 cannot hold are refused.
+#[test]
+fn extremes_of_checks() {
+    for target in targets() {
+        let device = open(&target.name).expect("a device");
+        let (bytes, ids) = (device.upload(&[1u8; 64]).expect("memory"), device.upload(&[0u32; 4]).expect("memory"));
+        let at = |from: usize, count: usize| sys::crk_view_t {
+            ptr: bytes.as_ptr().cast::<u8>().wrapping_add(from).cast(),
+            bytes: count,
+        };
+        let (raw, sum, u8, dims) = (device.raw(), sys::crk_reduce_op_t::Sum, D::CRK_DTYPE_U8, [0]);
+        let [one, four] = [1, 4].map(|count| Layout::contiguous(&[count]).expect("a layout"));
+        for (to, from) in [(8, 5), (8, 8)] {
+            let (src, dst) = (at(from, 4).into(), at(to, 1));
+            refuses!(InvalidArgument, "overlap", crk_reduce(raw, sum, u8, &four, src, dims.as_ptr(), 1, dst));
+        }
+        let (src, places, dst) = (at(8, 1).into(), ids.raw_view().into(), at(5, 4));
+        let u32 = D::CRK_DTYPE_U32;
+        refuses!(InvalidArgument, "overlap", crk_index_select(raw, u32, u8, &one, src, &four, places, 0, dst));
+        works!(crk_reduce(raw, sum, u8, &four, at(4, 4).into(), dims.as_ptr(), 1, at(8, 1)));
+        let far = Layout::strided(&[1 << 17, 1 << 16], &[0, 0], 0).expect("a layout");
+        let (argmax, f32, src, both) = (sys::crk_reduce_op_t::Argmax, D::CRK_DTYPE_F32, at(0, 4).into(), [0, 1]);
+        let dst = ids.raw_view();
+        refuses!(Unsupported, "crk_reduce", crk_reduce(raw, argmax, f32, &far, src, both.as_ptr(), 2, dst));
+    }
+}
+
 #[test]
 fn status_and_dtype_lookups() {
     assert_eq!(Status::OutOfMemory.name(), "CRK_OUT_OF_MEMORY");

@@ -294,6 +294,13 @@ fn norms() {
                 &["rmsnorm_f16_even"],
             ),
             (
+                "rms_norm, alpha from element 1",
+                |on| on.device.rms_norm(F16, &plain(&[17, 1024]), &on.a, Some(on.b.range(2..2050)?), &on.dst, 1e-5),
+                &["rmsnorm_f16_rows"],
+            ),
+            ("rms_norm of a sum", |on| add_norm(on, 0), &["add_rmsnorm_f16_even"]),
+            ("rms_norm of a sum, residual from element 1", |on| add_norm(on, 2), &["badd_f16_vec", "rmsnorm_f16_even"]),
+            (
                 "rms_norm of a row per unit",
                 |on| on.device.rms_norm(F16, &plain(&[8, 1024]), &on.a, Some((&on.b).into()), &on.dst, 1e-5),
                 &["rmsnorm_f16_even_few 8"],
@@ -310,6 +317,39 @@ fn norms() {
             ("batch_norm of many", |on| batch_norm(on, &[16, 100, 512]), &["batchnorm_f32_even 200"]),
             ("batch_norm of 7 x 7", |on| batch_norm(on, &[2, 8, 7, 7]), &["batchnorm_f32_any 1"]),
             ("batch_norm of one element", |on| batch_norm(on, &[2, 300]), &["batchnorm_f32_any 3"]),
+        ]);
+    });
+}
+
+fn add_norm(on: &On, from: usize) -> Result<()> {
+    let residual = on.b.range(from..from + 17 * 2048)?;
+    let sum = on.device.alloc(17 * 2048)?;
+    on.device.add_rms_norm(F16, (17, 1024), &on.a, Some((residual, &sum)), None, &on.dst, None, 1e-5)
+}
+
+fn rotate(on: &On, from: usize) -> Result<()> {
+    let (x, angles) = (plain(&[1, 2, 4, 64]), Layout::strided(&[4, 32], &[32, 1], from)?);
+    let kind = sys::crk_rope_kind_t::CRK_ROPE_KIND_ROPE;
+    on.device.rope(kind, F16, (&x, &on.a), (&angles, &on.b), (&angles, &on.b), &on.dst)
+}
+
+fn rotate_all(on: &On, from: usize) -> Result<()> {
+    let (x, angles) = (plain(&[1, 2, 4, 64]), Layout::strided(&[4, 32], &[32, 1], from)?);
+    let parts: Vec<_> = (0..3).map(|_| on.device.alloc(1024)).collect::<Result<_>>()?;
+    let rows = [0, 1, 2].map(|i| (Strided::from((&x, &on.a)), Strided::from((&x, &parts[i]))));
+    let kind = sys::crk_rope_kind_t::CRK_ROPE_KIND_ROPE;
+    on.device.rope_qkv(kind, F16, rows, (&angles, &on.b).into(), (&angles, &on.b).into())
+}
+
+/// Rotary embeddings take packs of 16 bytes only where all addresses allow it.
+#[test]
+fn rotations() {
+    over_the_double("rotations", || {
+        check(&[
+            ("packs", |on| rotate(on, 0), &["rope_f16_heads1"]),
+            ("angles from element 1", |on| rotate(on, 1), &["rope_f16_pair"]),
+            ("three tensors", |on| rotate_all(on, 0), &["rope_qkv_f16_vec"]),
+            ("three tensors, angles from element 1", |on| rotate_all(on, 1), &["rope_qkv_f16_pair"]),
         ]);
     });
 }
@@ -332,6 +372,16 @@ fn indexing() {
             ("rows of 3", |on| select(on, &plain(&[9, 3]), 0), &["index_select_b32_pieces"]),
             ("rows with gaps", |on| select(on, &strided(&[9, 64], &[68, 1]), 0), &["index_select_b32_rows"]),
             ("rows with odd gaps", |on| select(on, &strided(&[9, 64], &[65, 1]), 0), &["index_select_b32_pieces"]),
+            (
+                "rows from element 1",
+                |on| select(on, &Layout::strided(&[9, 64], &[64, 1], 1)?, 0),
+                &["index_select_b32_pieces"],
+            ),
+            (
+                "matrices with odd gaps",
+                |on| select(on, &strided(&[2, 9, 64], &[577, 64, 1]), 1),
+                &["index_select_b32_pieces"],
+            ),
             ("elements", |on| select(on, &plain(&[9, 64]), 1), &["index_select_b32_pieces"]),
             ("transposed", |on| select(on, &strided(&[9, 64], &[1, 9]), 0), &["gather_b32_nd"]),
             (

@@ -856,6 +856,73 @@ fn one_thread_with_several_ranks() {
     }
 }
 
+/// A group that fails in one communicator does not wait for the ranks of the others.
+#[test]
+fn a_group_fails_at_once() {
+    let device = support::open("cpu:32").expect("a device");
+    let ids = [device.comm_id().expect("an id"), device.comm_id().expect("an id")];
+    let done = Barrier::new(2);
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            let done = &done;
+            scope.spawn(move || {
+                let device = support::open("cpu:32").expect("a device");
+                let comms = ids.map(|id| Comm::new(&device, &id, rank, 2, PATIENCE).expect("a communicator"));
+                let buffer = device.upload(&[1f32; 8]).expect("memory");
+                let begin = Instant::now();
+                let sum = |comm: &Comm, count| comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, count);
+                // SAFETY: everything lives until the group has ended.
+                let called = unsafe {
+                    comm_group(|| {
+                        if rank == 0 {
+                            sum(&comms[0], 4)?;
+                            sum(&comms[1], 4)
+                        } else {
+                            sum(&comms[0], 3)
+                        }
+                    })
+                };
+                let waited = begin.elapsed();
+                done.wait();
+                refused(called, Status::InvalidArgument, &["count is 4"]);
+                assert!(waited < Duration::from_secs(30));
+            });
+        }
+    });
+}
+
+/// A group on two captured handles: each graph has the calls of its own handle.
+#[test]
+fn a_group_of_two_captures() {
+    let device = support::open("cpu:32").expect("a device");
+    let id = device.comm_id().expect("an id");
+    let handles = [0; 2].map(|_| device.new_stream().expect("a handle"));
+    let comms = [0, 1].map(|rank| Comm::start(&handles[rank], &id, rank, 2, PATIENCE).expect("a rank"));
+    assert!(comms.iter().all(|comm| comm.is_ready().expect("no failure")));
+    let buffers = handles.each_ref().map(|handle| handle.upload(&[1f32; 4]).expect("memory"));
+    let sums = || {
+        // SAFETY: everything lives longer than the graphs.
+        unsafe {
+            comm_group(|| {
+                comms
+                    .iter()
+                    .zip(&buffers)
+                    .try_for_each(|(comm, buffer)| comm.all_reduce_in_place(DType::F32, CommOp::Sum, buffer, 4))
+            })
+        }
+    };
+    let (first, (second, ())) = handles[0].capture(|| handles[1].capture(sums)).expect("two graphs");
+    std::thread::scope(|scope| {
+        for graph in [&first, &second] {
+            // SAFETY: the buffers and the communicators are alive.
+            scope.spawn(|| unsafe { graph.launch() }.expect("a replay"));
+        }
+    });
+    for buffer in &buffers {
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [2.0; 4]);
+    }
+}
+
 #[test]
 fn groups_without_calls_and_with_refused_ones() {
     // SAFETY: takes no arguments.

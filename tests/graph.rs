@@ -1,7 +1,7 @@
 //! Capture and replay of graphs.
 use candle_rocm_sys_tests::support;
 
-use candle_rocm_sys::{Arg, Device, Launch, Layout, sys};
+use candle_rocm_sys::{Arg, Device, Error, Launch, Layout, sys};
 use std::ptr::null_mut;
 use support::{open, targets};
 
@@ -168,6 +168,42 @@ fn parameters_are_part_of_the_graph() {
             b.write(&[9f32; 6]).expect("a copy");
             graph.launch();
             assert_eq!(b.download::<f32>().expect("a copy"), [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+        }
+    });
+}
+
+/// A graph holds the parameters that were in the cache before its capture, and gives them back.
+#[test]
+fn parameters_from_before_a_capture_are_held() {
+    const COUNT: usize = 40;
+    fresh(|device| {
+        let function = device.function_named("unary", "ucopy_f32").expect("a kernel");
+        let source: Vec<f32> = (0..2000).map(|i| i as f32).collect();
+        let a = device.upload(&source).expect("memory");
+        let results: Vec<_> = (0..COUNT).map(|_| device.alloc(24).expect("memory")).collect();
+        for turn in 0..14 {
+            let turned = |i: usize| Layout::strided(&[3, 2], &[1, 4 + turn * COUNT + i], 0).expect("a layout");
+            let copies = || {
+                for (i, b) in results.iter().enumerate() {
+                    let info = device.params(&turned(i)).expect("parameters");
+                    let args = [6usize.into(), 2usize.into(), (&info).into(), (&a).into(), b.into()];
+                    // SAFETY: the arguments of Candle's unary kernels.
+                    unsafe { function.launch(Launch::for_num_elems(6), &args) }.expect("a launch");
+                }
+                Ok::<_, Error>(())
+            };
+            copies().expect("parameters in the cache");
+            let (graph, ()) = device.capture(copies).expect("a graph");
+            for stride in 1000..1512 {
+                let other = Layout::strided(&[3, 2], &[1, stride], 0).expect("a layout");
+                drop(device.params(&other).expect("parameters"));
+            }
+            // SAFETY: the buffers are alive.
+            unsafe { graph.launch() }.expect("a replay");
+            for (i, b) in results.iter().enumerate() {
+                let s = (4 + turn * COUNT + i) as f32;
+                assert_eq!(b.download::<f32>().expect("a copy"), [0.0, s, 1.0, 1.0 + s, 2.0, 2.0 + s], "layout {i}");
+            }
         }
     });
 }

@@ -1,7 +1,7 @@
 //! The caching allocator, copies, pinned memory, second handles and events.
 use candle_rocm_sys_tests::support;
 
-use candle_rocm_sys::{Device, Error, MemoryStats, Status, sys};
+use candle_rocm_sys::{Buffer, Device, Error, MemoryStats, Status, sys};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Mutex;
@@ -204,6 +204,118 @@ fn a_block_waits_for_the_stream_that_freed_it() {
         for (round, result) in results.iter().enumerate() {
             assert!(result.download::<u8>().expect("a copy").iter().all(|b| usize::from(*b) == round), "round {round}");
         }
+    });
+}
+
+// Where the work ends before the check, as on the CPU device, the next four tests check less.
+
+/// Another handle, and memory of the first one whose filling takes long. Segments have the sizes of their blocks.
+fn pair(device: &Device) -> (Device, Buffer) {
+    works!(crk_memory_set_cache_limit(device.raw(), 160 * MIB));
+    (device.new_stream().expect("a second handle"), device.alloc(32 * MIB).expect("memory"))
+}
+
+/// Neighbours of 24 MiB.
+fn neighbours<const N: usize>(device: &Device) -> [*mut c_void; N] {
+    free(device, alloc(device, N * 24 * MIB));
+    let blocks = [0; N].map(|_| alloc(device, 24 * MIB));
+    assert!(blocks.windows(2).all(|pair| pair[1] as usize - pair[0] as usize == 24 * MIB));
+    blocks
+}
+
+/// A fence vouches for what was freed before it, not for a neighbour that was freed after it and joined.
+#[test]
+fn a_fence_is_not_for_what_was_freed_after_it() {
+    fresh(|device| {
+        let (other, work) = pair(device);
+        let [a, b] = neighbours(device);
+        let (first, last) = (device.event().expect("an event"), device.event().expect("an event"));
+        (0..4).for_each(|_| work.fill_bytes(1).expect("work"));
+        first.record(device).expect("a mark");
+        free(device, a);
+        let held = alloc(&other, 24 * MIB); // marks the place in the stream
+        (0..40).for_each(|_| work.fill_bytes(2).expect("work"));
+        last.record(device).expect("a mark");
+        free(device, b);
+        first.synchronize().expect("reached");
+        let taken = alloc(&other, 48 * MIB);
+        if !last.is_done().expect("an answer") {
+            assert_ne!(taken, a);
+        }
+        free(&other, held);
+        free(&other, taken);
+    });
+}
+
+/// The rest of a block that is cut was freed when the block was.
+#[test]
+fn the_rest_of_a_block_waits_too() {
+    fresh(|device| {
+        let (other, work) = pair(device);
+        let [c, live] = neighbours(device);
+        let a = alloc(device, 48 * MIB);
+        let (first, last) = (device.event().expect("an event"), device.event().expect("an event"));
+        (0..4).for_each(|_| work.fill_bytes(1).expect("work"));
+        first.record(device).expect("a mark");
+        free(device, c);
+        let held = alloc(&other, 24 * MIB); // marks the place in the stream
+        (0..40).for_each(|_| work.fill_bytes(2).expect("work"));
+        last.record(device).expect("a mark");
+        free(device, a);
+        let own = [0; 2].map(|_| alloc(device, 24 * MIB)); // c, and one half of a
+        first.synchronize().expect("reached");
+        let taken = alloc(&other, 24 * MIB);
+        if !last.is_done().expect("an answer") {
+            assert!(!(a as usize..a as usize + 48 * MIB).contains(&(taken as usize)));
+        }
+        free(device, live);
+        own.into_iter().for_each(|block| free(device, block));
+        free(&other, held);
+        free(&other, taken);
+    });
+}
+
+/// A block whose left neighbour is idle still belongs to the stream that freed it.
+#[test]
+fn an_idle_neighbour_makes_no_block_idle() {
+    fresh(|device| {
+        let (other, work) = pair(device);
+        let [a, b, c] = neighbours(device);
+        let d = alloc(device, 20 * MIB);
+        free(device, a);
+        free(device, d);
+        device.synchronize().expect("all done");
+        let held = alloc(&other, 20 * MIB);
+        assert_eq!(held, d, "both are idle now");
+        let last = device.event().expect("an event");
+        (0..40).for_each(|_| work.fill_bytes(2).expect("work"));
+        last.record(device).expect("a mark");
+        free(device, b);
+        let taken = alloc(&other, 48 * MIB);
+        if !last.is_done().expect("an answer") {
+            assert_ne!(taken, a);
+        }
+        free(device, c);
+        free(&other, held);
+        free(&other, taken);
+    });
+}
+
+/// A small block comes out of no large one that another stream still uses.
+#[test]
+fn small_blocks_wait_for_other_streams_too() {
+    fresh(|device| {
+        let (other, work) = pair(device);
+        let a = alloc(device, 8 * MIB);
+        let last = device.event().expect("an event");
+        (0..40).for_each(|_| work.fill_bytes(2).expect("work"));
+        last.record(device).expect("a mark");
+        free(device, a);
+        let taken = alloc(&other, 512);
+        if !last.is_done().expect("an answer") {
+            assert!(!(a as usize..a as usize + 8 * MIB).contains(&(taken as usize)));
+        }
+        free(&other, taken);
     });
 }
 
