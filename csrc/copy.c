@@ -38,7 +38,7 @@ crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *s
   if (status == CRK_OK && bytes > 0) {
     status = crk_priv_stream_wait(self);
   }
-  crk_priv_mutex_unlock(&self->capture_lock);
+  crk_priv_turns_leave(&self->capture_turns);
   return status;
 }
 
@@ -49,7 +49,7 @@ crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_const_view_t src
   if (status == CRK_OK && bytes > 0) {
     status = crk_priv_errors_wait(self);
   }
-  crk_priv_mutex_unlock(&self->capture_lock);
+  crk_priv_turns_leave(&self->capture_turns);
   return status;
 }
 

@@ -57,6 +57,7 @@
 #include "params.h"
 #include "sized.h"
 #include "tickets.h"
+#include "turns.h"
 
 /* ---- handles */
 
@@ -152,8 +153,7 @@ struct crk_device {
   /* Held while a capture begins, while crk_graph_destroy waits for a replay, and by calls that a capture must not
    * record (crk_priv_capture_bar). Taken before `lock`. Several of them are taken in the order of the handles'
    * addresses. */
-  crk_mutex_t capture_lock;
-  atomic_uint beginning; /* threads in crk_graph_begin, which go first */
+  crk_turns_t capture_turns;
   crk_mutex_t lock; /* guards the four below it, and the end of a capture; taken before the heap's lock */
   crk_param_cache_t params;
   crk_faults_t faults;
@@ -179,16 +179,13 @@ static inline crk_status_t crk_priv_refuse_capture(crk_device_t self, const char
   return crk_priv_error(CRK_CAPTURE, "%s: the handle is being captured; end the graph first", where);
 }
 
-/* The same. On success no capture begins until the caller has unlocked `capture_lock`: the call's work is not recorded,
+/* The same. On success no capture begins until the caller has left `capture_turns`: the call's work is not recorded,
  * and its wait spoils no capture. */
 static inline crk_status_t crk_priv_capture_bar(crk_device_t self, const char *where) {
-  while (atomic_load_explicit(&self->beginning, memory_order_acquire) != 0) {
-    crk_priv_sleep(5e-5);
-  }
-  crk_priv_mutex_lock(&self->capture_lock);
+  crk_priv_turns_enter(&self->capture_turns);
   const crk_status_t status = crk_priv_refuse_capture(self, where);
   if (status != CRK_OK) {
-    crk_priv_mutex_unlock(&self->capture_lock);
+    crk_priv_turns_leave(&self->capture_turns);
   }
   return status;
 }

@@ -266,7 +266,7 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
       goto fail_stream;
     }
   }
-  crk_priv_mutex_init(&self->capture_lock);
+  crk_priv_turns_init(&self->capture_turns);
   crk_priv_mutex_init(&self->lock);
   self->magic = CRK_MAGIC_DEVICE;
   if (!list_handle(self)) {
@@ -280,7 +280,7 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
 
 fail_list:
   crk_priv_mutex_deinit(&self->lock);
-  crk_priv_mutex_deinit(&self->capture_lock);
+  crk_priv_turns_deinit(&self->capture_turns);
   if (!self->is_stream_borrowed) {
     self->driver->stream_destroy(self->driver_device, self->stream);
   }
@@ -369,7 +369,7 @@ void crk_device_close(crk_device_t self) {
   crk_priv_gate_open(self->gate, true);
   crk_priv_gate_release(self->gate);
   crk_priv_mutex_deinit(&self->lock);
-  crk_priv_mutex_deinit(&self->capture_lock);
+  crk_priv_turns_deinit(&self->capture_turns);
   free(self);
   crk_priv_context_release(context);
 }
@@ -402,6 +402,6 @@ crk_status_t crk_device_synchronize(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_synchronize");
   CRK_TRY(crk_priv_capture_bar(self, "crk_device_synchronize"));
   const crk_status_t status = crk_priv_errors_wait(self);
-  crk_priv_mutex_unlock(&self->capture_lock);
+  crk_priv_turns_leave(&self->capture_turns);
   return status;
 }

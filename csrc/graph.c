@@ -26,8 +26,7 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   }
   graph->device = self;
   crk_priv_blas_capture_begin(self);
-  atomic_fetch_add(&self->beginning, 1);
-  crk_priv_mutex_lock(&self->capture_lock);
+  crk_priv_turns_enter(&self->capture_turns);
   crk_priv_mutex_lock(&self->lock);
   crk_status_t status = crk_priv_refuse_capture(self, "crk_graph_begin");
   /* The parameter cache, the fault words and the tickets need allocations, which a capture cannot make. */
@@ -46,8 +45,7 @@ crk_status_t crk_graph_begin(crk_device_t self) {
     crk_priv_gate_open(self->gate, status == CRK_OK);
   }
   crk_priv_mutex_unlock(&self->lock);
-  crk_priv_mutex_unlock(&self->capture_lock);
-  atomic_fetch_sub(&self->beginning, 1);
+  crk_priv_turns_leave(&self->capture_turns);
   if (status != CRK_OK) {
     crk_priv_blas_capture_end(self);
     free(graph);
@@ -103,11 +101,11 @@ void crk_graph_destroy(crk_graph_t self) {
   }
   crk_device_t device = self->device;
   self->magic = 0;
-  crk_priv_mutex_lock(&device->capture_lock);
+  crk_priv_turns_enter(&device->capture_turns);
   if (!crk_priv_capturing(device)) {
     device->driver->stream_synchronize(device->driver_device, device->stream);
   }
-  crk_priv_mutex_unlock(&device->capture_lock);
+  crk_priv_turns_leave(&device->capture_turns);
   device->driver->graph_destroy(device->driver_device, self->driver_graph);
   release_uses(self);
   free(self);

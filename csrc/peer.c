@@ -48,7 +48,7 @@ static crk_status_t copy_and_wait(crk_device_t self, const char *where, void *ds
   if (status == CRK_OK) {
     status = crk_priv_stream_wait(self);
   }
-  crk_priv_mutex_unlock(&self->capture_lock);
+  crk_priv_turns_leave(&self->capture_turns);
   return status;
 }
 
@@ -101,11 +101,11 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
   CRK_TRY(crk_priv_operation(dst_device, "crk_copy_between", copied));
   const crk_status_t followed = crk_priv_follow(src_device, dst_device);
   if (followed != CRK_OK) { /* the source may change after a failure too */
-    crk_priv_mutex_lock(&dst_device->capture_lock);
+    crk_priv_turns_enter(&dst_device->capture_turns);
     if (!crk_priv_capturing(dst_device)) { /* a capture began when the stream was idle, and the wait would spoil it */
       (void)dst_device->driver->stream_synchronize(dst_device->driver_device, dst_device->stream);
     }
-    crk_priv_mutex_unlock(&dst_device->capture_lock);
+    crk_priv_turns_leave(&dst_device->capture_turns);
   }
   return followed;
 }

@@ -520,7 +520,7 @@ static crk_status_t hold_next(void *context) {
   CRK_TRY(crk_priv_capture_bar(device, crk_priv_comm_function(self->calls[0].kind)));
   const crk_status_t status =
       device->driver->call(device->driver_device, device->stream, hold_next, self, sizeof *self);
-  crk_priv_mutex_unlock(&device->capture_lock);
+  crk_priv_turns_leave(&device->capture_turns);
   return status;
 }
 

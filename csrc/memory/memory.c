@@ -352,7 +352,7 @@ crk_status_t crk_host_free(crk_device_t self, void *ptr) {
   CRK_TRY(crk_priv_capture_bar(self, "crk_host_free"));
   /* A copy that is still running would read or write freed memory. */
   const crk_status_t status = crk_priv_stream_wait(self);
-  crk_priv_mutex_unlock(&self->capture_lock);
+  crk_priv_turns_leave(&self->capture_turns);
   self->driver->host_free(self->driver_device, ptr);
   return status;
 }
