@@ -1,5 +1,5 @@
-/* turns.h: a lock that lets threads in one after the other, in the order in which they came. With a mutex, a thread that
- * takes it again and again can keep the others out for seconds. */
+/* turns.h: a lock for threads that take turns. They enter in the order in which they came. A mutex may let one thread
+ * in again and again while others wait for seconds. */
 #ifndef CRK_TURNS_H
 #define CRK_TURNS_H
 

@@ -67,7 +67,7 @@ fn candle_rocm_h_includes_every_header() {
 fn candle_rocm_h_lists_every_struct() {
     let umbrella = headers::read(&headers::folder().join("candle_rocm.h")).replace(['\n', '*'], " ");
     let (_, list) = umbrella.split_once("These structs do not change").expect("the list");
-    let (stable, rest) = list.split_once("The others").expect("those that may grow");
+    let (stable, rest) = list.split_once("The others").expect("the structs that may grow");
     let (growing, _) = rest.split_once("may grow").expect("an end");
     for text in headers::all().iter().map(|header| headers::read(header)) {
         for definition in text.split("typedef struct ").skip(1) {

@@ -576,7 +576,7 @@ fn answers_have_their_status() {
     });
 }
 
-/// A full cache of parameters asks the device for a slot whose copy is done. A failure of the device is told as such.
+/// A full cache of parameters asks the device which copy is done. If the device has failed, the error says so.
 #[test]
 fn a_failed_device_is_no_full_cache_of_parameters() {
     alone("a_failed_device_is_no_full_cache_of_parameters", "gfx1100", 6, &[], || {

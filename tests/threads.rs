@@ -180,8 +180,8 @@ fn copies_while_another_thread_captures() {
     }
 }
 
-/// A capture waits for the copy that is under way, and not for those that another thread begins after it. Nor does the
-/// end of a graph.
+/// A capture waits for the copy that is under way. It does not wait for copies that another thread begins later. The
+/// end of a graph waits in the same way.
 #[test]
 fn a_capture_goes_before_later_copies() {
     const BYTES: usize = 128 << 20; /* so that a copy lasts longer than a thread waits for its turn */

@@ -561,6 +561,17 @@ static crk_status_t replay(void *context) {
   return meet(self->calls, self->count);
 }
 
+/* Copies the calls of one handle to `to`, and returns their number. */
+static size_t calls_of(crk_device_t device, const crk_comm_call_t *calls, size_t count, crk_comm_call_t *to) {
+  size_t taken = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (calls[i].device == device) {
+      to[taken++] = calls[i];
+    }
+  }
+  return taken;
+}
+
 /* Records the calls of one handle that is captured. */
 static crk_status_t record(crk_device_t device, const crk_comm_call_t *calls, size_t count) {
   const size_t bytes = sizeof(recording_t) + count * sizeof *calls;
@@ -568,11 +579,7 @@ static crk_status_t record(crk_device_t device, const crk_comm_call_t *calls, si
   if (recording == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_comm_group_end: no host memory for %zu calls", count);
   }
-  for (size_t i = 0; i < count; i++) {
-    if (calls[i].device == device) {
-      recording->calls[recording->count++] = calls[i];
-    }
-  }
+  recording->count = calls_of(device, calls, count, recording->calls);
   const crk_status_t status = device->driver->call(device->driver_device, device->stream, replay, recording, bytes);
   free(recording);
   return status;
@@ -597,12 +604,8 @@ static crk_status_t in_process_start(const crk_comm_call_t *calls, size_t count)
     }
     if (crk_priv_capturing(device)) {
       status = record(device, calls, count);
-      continue;
-    }
-    for (size_t k = i; k < count; k++) {
-      if (calls[k].device == device) {
-        now[now_count++] = calls[k];
-      }
+    } else {
+      now_count += calls_of(device, calls, count, now + now_count);
     }
   }
   if (status == CRK_OK && now_count > 0) {

@@ -348,7 +348,7 @@ crk_status_t crk_norm_rope_qkv(crk_device_t self, crk_dtype_t src_dtype, crk_dty
   checked_t checked;
   CRK_TRY(check_qkv(&given, &checked));
   const size_t element = crk_dtype_size(src_dtype), vector = 16 / element, row = checked.d * element;
-  /* A row has at most 32 packs of 16 bytes, of which crk_rms_norm gives each to a lane of its own. */
+  /* A row has at most 32 packs of 16 bytes. crk_rms_norm gives each pack to a lane of its own. */
   if (row < CRK_NORM_ROPE_LEAST_BYTES || row > CRK_NORM_ROPE_MOST_BYTES || (row & (row - 1)) != 0) {
     return crk_priv_error(CRK_UNSUPPORTED, "%s: rows[0].src_layout.dims[3] is %zu; rows of %zu bytes have no kernel",
                           where, checked.d, row);

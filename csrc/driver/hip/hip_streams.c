@@ -111,8 +111,8 @@ static void hip_mend_stream(crk_driver_stream_t *stream) {
 
 crk_status_t crk_priv_hip_capture_end(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                       crk_driver_graph_t **graph) {
-  crk_status_t status =
-      crk_priv_hip_bind(device); /* the capture ends also if this fails: the stream knows its device */
+  /* The capture ends also if this fails: the stream knows its device. */
+  crk_status_t status = crk_priv_hip_bind(device);
   void *recording = NULL, *exec = NULL;
   int code = crk_priv_hip.hipStreamEndCapture(stream, &recording);
   if (code != HIP_SUCCESS) {
