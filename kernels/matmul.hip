@@ -69,6 +69,11 @@
     crk::matmul_gate<crk::op##_op, T>(CRK_ND_ARGUMENT(call));                                \
   }
 
+#define CRK_MATMUL_ROPE_OF(suffix, T)                                                     \
+  CRK_STREAMING(matmul_##suffix##_wide_rope, CRK_WIDE_BOUND, 4, (crk_wide_rope_t call)) { \
+    crk::matmul_rope<T>(CRK_ND_ARGUMENT(call));                                           \
+  }
+
 #define CRK_MATMUL_BF16(rows, columns, threads, m, n) CRK_MATMUL_HALF_OF(bf16, crk::bf16, rows, columns, threads, m, n)
 #define CRK_MATMUL_F16(rows, columns, threads, m, n)  CRK_MATMUL_HALF_OF(f16, crk::f16, rows, columns, threads, m, n)
 #define CRK_MATMUL_F32(rows, columns, threads, m, n)  CRK_MATMUL_FLOAT_OF(f32, float, rows, columns, threads, m, n)
@@ -90,6 +95,7 @@ CRK_MATMUL_TILES(CRK_MATMUL_F64)
 CRK_FLOAT_TYPES(CRK_MATMUL_PARTS_OF)
 CRK_FLOAT_TYPES(CRK_MATMUL_VEC_OF)
 CRK_FLOAT_TYPES(CRK_MATMUL_WIDE_OF)
+CRK_FLOAT_TYPES(CRK_MATMUL_ROPE_OF)
 CRK_GATE_OPS(CRK_MATMUL_GATE_OF, f32, float)
 CRK_GATE_OPS(CRK_MATMUL_GATE_OF, f16, crk::f16)
 CRK_GATE_OPS(CRK_MATMUL_GATE_OF, bf16, crk::bf16)

@@ -1,9 +1,10 @@
 /* Kernels of the module `quantized_vec`: the launchers' products of quantized weights with one to eight columns
- * (quantized/matvec_tile.h, quantized/matvec_few.h), and gates of feed-forward layers (quantized/matvec_gate.h). This
- * file only names the instances. */
+ * (quantized/matvec_tile.h, quantized/matvec_few.h), gates of feed-forward layers (quantized/matvec_gate.h), and rotated
+ * heads (quantized/matvec_rope.h). This file only names the instances. */
 #include "elementwise/instances.h"
 #include "quantized/matvec_few.h"
 #include "quantized/matvec_gate.h"
+#include "quantized/matvec_rope.h"
 
 #define CRK_MUL_MAT_VEC_TILES(type, columns)                                               \
   CRK_STREAMING(mul_mat_vec_##type##_x##columns, crk::vec_threads(columns),                \
@@ -23,5 +24,15 @@ CRK_MATRIX_BLOCKS(CRK_MUL_MAT_VEC_COLUMNS)
     crk::gate_mat_vec<crk::block_##type>(CRK_ND_ARGUMENT(call));                                \
   }
 CRK_MATRIX_BLOCKS(CRK_GATE_MAT_VEC)
+
+#define CRK_ROPE_MAT_VEC(name, type, neighbours)                                                  \
+  CRK_STREAMING(name##_mat_vec_##type, crk::vec_threads(1), crk::vec_waves<crk::block_##type>(1), \
+                (crk_vec_rope_t call)) {                                                          \
+    crk::rope_mat_vec<crk::block_##type, neighbours>(CRK_ND_ARGUMENT(call));                      \
+  }
+#define CRK_ROPE_MAT_VECS(type)       \
+  CRK_ROPE_MAT_VEC(rope, type, false) \
+  CRK_ROPE_MAT_VEC(rope_i, type, true)
+CRK_MATRIX_BLOCKS(CRK_ROPE_MAT_VECS)
 
 CRK_MODULE(quantized_vec)

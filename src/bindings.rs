@@ -1,4 +1,4 @@
-// include/ fnv1a 0fc3ba16b8c47d94dacb0f5c6b29ad10
+// include/ fnv1a 0820d74caaa7e47070107f5303cf7236
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -299,13 +299,13 @@ pub const CRK_COMM_FOREVER: u32 = 4294967295;
 pub const CRK_ATTENTION_UNLIMITED: i32 = -1;
 pub const CRK_ATTENTION_MOST_DIM: u32 = 512;
 pub const CRK_MOST_GROUPED: u32 = 3;
+pub const CRK_NORM_ROPE_LEAST_BYTES: u32 = 32;
+pub const CRK_NORM_ROPE_MOST_BYTES: u32 = 512;
 pub const CRK_Q8_1_BLOCK: u32 = 32;
 pub const CRK_MOST_VEC_COLUMNS: u32 = 8;
 pub const CRK_MOST_ROUTED_EXPERTS: u32 = 512;
 pub const CRK_MOST_ROUTED_TOPK: u32 = 32;
 pub const CRK_RANDOM_STATE_BYTES: u32 = 32;
-pub const CRK_NORM_ROPE_LEAST_BYTES: u32 = 32;
-pub const CRK_NORM_ROPE_MOST_BYTES: u32 = 512;
 impl crk_status {
     pub const CRK_OK: crk_status = crk_status(0);
     pub const CRK_INVALID_ARGUMENT: crk_status = crk_status(1);
@@ -2632,6 +2632,184 @@ unsafe extern "C" {
         dst: crk_view_t,
     ) -> crk_status_t;
 }
+impl crk_rope_kind {
+    pub const CRK_ROPE_KIND_ROPE: crk_rope_kind = crk_rope_kind(0);
+    pub const CRK_ROPE_KIND_ROPE_I: crk_rope_kind = crk_rope_kind(1);
+    pub const CRK_ROPE_KIND_ROPE_THD: crk_rope_kind = crk_rope_kind(2);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_rope_kind(pub ::core::ffi::c_uint);
+pub use self::crk_rope_kind as crk_rope_kind_t;
+unsafe extern "C" {
+    /// The kind of a kernel root such as "rope_i". Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_rope_kind_from_root(
+        root: *const ::core::ffi::c_char,
+        op: *mut crk_rope_kind_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Rotates each pair (a, b) of a token by its angle: dst = (a \* c - b \* s, a \* s + b \* c). c and s are the elements of
+ `cos` and `sin` for the token and the pair (Su et al., "RoFormer", 2021). Every dtype rounds as Candle's kernels do:
+ fma(a, c, -round(b \* s)) and fma(a, s, round(b \* c)).
+
+ `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2) for all batches together, or
+ (batch, tokens, d / 2) with one table per batch. They may have more tokens than `src`; the first ones are used. All
+ three are contiguous from their offsets on. `dst` is contiguous from the beginning of its view. It may be the view
+ `src` if src_layout has offset 0. Otherwise it must not overlap `src`, and it must never overlap `cos` or `sin`. One
+ launch, no scratch memory. dtypes BF16, F16, F32 and F64.
+
+ Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for
+ other dtypes.*/
+    pub fn crk_rope(
+        self_: crk_device_t,
+        kind: crk_rope_kind_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_const_view_t,
+        cos_layout: *const crk_layout_t,
+        cos: crk_const_view_t,
+        sin_layout: *const crk_layout_t,
+        sin: crk_const_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride
+ of dst passes all elements of the dims with smaller strides. So no two of its elements share memory.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_rope_rows {
+    pub src_layout: *const crk_layout_t,
+    pub src: crk_const_view_t,
+    /// the dims of src_layout
+    pub dst_layout: *const crk_layout_t,
+    pub dst: crk_view_t,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_rope_rows"][::core::mem::size_of::<crk_rope_rows>() - 48usize];
+    ["Alignment of crk_rope_rows"][::core::mem::align_of::<crk_rope_rows>() - 8usize];
+    [
+        "Offset of field: crk_rope_rows::src_layout",
+    ][::core::mem::offset_of!(crk_rope_rows, src_layout) - 0usize];
+    [
+        "Offset of field: crk_rope_rows::src",
+    ][::core::mem::offset_of!(crk_rope_rows, src) - 8usize];
+    [
+        "Offset of field: crk_rope_rows::dst_layout",
+    ][::core::mem::offset_of!(crk_rope_rows, dst_layout) - 24usize];
+    [
+        "Offset of field: crk_rope_rows::dst",
+    ][::core::mem::offset_of!(crk_rope_rows, dst) - 32usize];
+};
+impl Default for crk_rope_rows {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride
+ of dst passes all elements of the dims with smaller strides. So no two of its elements share memory.*/
+pub type crk_rope_rows_t = crk_rope_rows;
+unsafe extern "C" {
+    /** Rotates the queries and the keys of a layer as crk_rope does, and copies its values, in one launch. The results may
+ lie in caches: dst is then the part of the cache that the new tokens take. rows\[0\] are the queries, rows\[1\] the keys,
+ rows\[2\] the values; all have the same batch, tokens and d. kind is ROPE or ROPE_I. cos and sin as for crk_rope. No
+ dst overlaps another dst, a src, cos or sin. One launch without scratch memory; fewer than 2^31 pairs
+ (CRK_UNSUPPORTED). Fails as crk_rope does.*/
+    pub fn crk_rope_qkv(
+        self_: crk_device_t,
+        kind: crk_rope_kind_t,
+        dtype: crk_dtype_t,
+        rows: *const crk_rope_rows_t,
+        cos_layout: *const crk_layout_t,
+        cos: crk_const_view_t,
+        sin_layout: *const crk_layout_t,
+        sin: crk_const_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** crk_rope_qkv where each head is normalised first: queries and keys become their RMS norms, as by crk_rms_norm with
+ q_alpha or k_alpha (d factors) and eps. Then all three are cast from `src_dtype` to `dtype`. Each src and alpha has
+ src_dtype; each dst, cos and sin has dtype. The results have the bits of the separate launches. src_dtype is F32 and
+ dtype F32, F16 or BF16; or both are F16, or both BF16. kind is ROPE.
+
+ One launch without scratch memory. A row of a src is 32, 64, 128, 256 or 512 bytes. Addresses and strides are
+ multiples of 16 bytes, those of F16 or BF16 beside a src of F32 of 8 bytes. Other rows and dtypes are
+ CRK_UNSUPPORTED. Fails otherwise as crk_rope_qkv does.*/
+    pub fn crk_norm_rope_qkv(
+        self_: crk_device_t,
+        src_dtype: crk_dtype_t,
+        dtype: crk_dtype_t,
+        rows: *const crk_rope_rows_t,
+        q_alpha: crk_const_view_t,
+        k_alpha: crk_const_view_t,
+        eps: f32,
+        cos_layout: *const crk_layout_t,
+        cos: crk_const_view_t,
+        sin_layout: *const crk_layout_t,
+        sin: crk_const_view_t,
+    ) -> crk_status_t;
+}
+/// The heads of queries, of keys or of values, as crk_mul_mat_vec_rope and crk_matmul_rope make them.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_head_weights {
+    pub heads: usize,
+    /// of the weights, (heads \* d, k); NULL if they are quantized
+    pub layout: *const crk_layout_t,
+    pub weights: crk_const_view_t,
+    /// heads \* d contiguous elements, or {NULL, 0} for none
+    pub bias: crk_const_view_t,
+    /// heads of d contiguous elements
+    pub dst: crk_view_t,
+    /// elements of dst from one head to the next, at least d
+    pub head_stride: usize,
+    /// false: the heads are only stored, as those of values
+    pub rotates: bool,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_head_weights"][::core::mem::size_of::<crk_head_weights>() - 80usize];
+    [
+        "Alignment of crk_head_weights",
+    ][::core::mem::align_of::<crk_head_weights>() - 8usize];
+    [
+        "Offset of field: crk_head_weights::heads",
+    ][::core::mem::offset_of!(crk_head_weights, heads) - 0usize];
+    [
+        "Offset of field: crk_head_weights::layout",
+    ][::core::mem::offset_of!(crk_head_weights, layout) - 8usize];
+    [
+        "Offset of field: crk_head_weights::weights",
+    ][::core::mem::offset_of!(crk_head_weights, weights) - 16usize];
+    [
+        "Offset of field: crk_head_weights::bias",
+    ][::core::mem::offset_of!(crk_head_weights, bias) - 32usize];
+    [
+        "Offset of field: crk_head_weights::dst",
+    ][::core::mem::offset_of!(crk_head_weights, dst) - 48usize];
+    [
+        "Offset of field: crk_head_weights::head_stride",
+    ][::core::mem::offset_of!(crk_head_weights, head_stride) - 64usize];
+    [
+        "Offset of field: crk_head_weights::rotates",
+    ][::core::mem::offset_of!(crk_head_weights, rotates) - 72usize];
+};
+impl Default for crk_head_weights {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// The heads of queries, of keys or of values, as crk_mul_mat_vec_rope and crk_matmul_rope make them.
+pub type crk_head_weights_t = crk_head_weights;
 unsafe extern "C" {
     /** dst\[b.., i, j\] = the sum over l of lhs\[b.., i, l\] \* rhs\[b.., l, j\]. lhs is (b.., m, k), rhs is (b.., k, n) and dst is
  (b.., m, n). The layouts have the same rank, at least 2, and the same batch dims; strides of 0 broadcast a batch.
@@ -2734,6 +2912,27 @@ unsafe extern "C" {
         x: crk_const_view_t,
         weights: *const crk_matmul_weights_t,
         count: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The heads of a token: products of a row x of k contiguous elements with `count` matrices, 1 to CRK_MOST_GROUPED, and
+ their rotary embeddings. Each result goes to its place in dst, which may be a row of a cache. d is even; cos and sin
+ have d / 2 contiguous elements. dtypes BF16, F16, F32 and F64, the same for all views. A dst overlaps no other view.
+ The results have the bits of crk_matmul_grouped and crk_rope_qkv.
+
+ One launch under the conditions of crk_matmul_grouped. Otherwise two or three launches for each matrix, and scratch
+ memory for its results. Fails as crk_matmul_grouped and crk_rope_qkv do.*/
+    pub fn crk_matmul_rope(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        kind: crk_rope_kind_t,
+        d: usize,
+        k: usize,
+        x: crk_const_view_t,
+        parts: *const crk_head_weights_t,
+        count: usize,
+        cos: crk_const_view_t,
+        sin: crk_const_view_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -3044,6 +3243,25 @@ unsafe extern "C" {
         x: crk_const_view_t,
         dst: crk_view_t,
         blocks: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The heads of a token: products of one column with `count` matrices, at most CRK_MOST_GROUPED, and their rotary
+ embeddings, in one launch without scratch memory. Each result goes to its place in dst, which may be a row of a cache.
+ weights have heads \* d rows of k elements, d is even, and k is not 0. x is one column of crk_quantize_columns. bias,
+ dst, cos and sin are F32; cos and sin have d / 2 contiguous elements. A dst overlaps no other view. The results have
+ the bits of crk_mul_mat_vec_grouped and crk_rope_qkv.*/
+    pub fn crk_mul_mat_vec_rope(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        kind: crk_rope_kind_t,
+        d: usize,
+        k: usize,
+        parts: *const crk_head_weights_t,
+        count: usize,
+        x: crk_const_view_t,
+        cos: crk_const_view_t,
+        sin: crk_const_view_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -3614,128 +3832,6 @@ unsafe extern "C" {
         reduced_dims: *const usize,
         reduced_count: usize,
         dst: crk_view_t,
-    ) -> crk_status_t;
-}
-impl crk_rope_kind {
-    pub const CRK_ROPE_KIND_ROPE: crk_rope_kind = crk_rope_kind(0);
-    pub const CRK_ROPE_KIND_ROPE_I: crk_rope_kind = crk_rope_kind(1);
-    pub const CRK_ROPE_KIND_ROPE_THD: crk_rope_kind = crk_rope_kind(2);
-}
-#[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
-pub struct crk_rope_kind(pub ::core::ffi::c_uint);
-pub use self::crk_rope_kind as crk_rope_kind_t;
-unsafe extern "C" {
-    /// The kind of a kernel root such as "rope_i". Fails with CRK_INVALID_ARGUMENT.
-    pub fn crk_rope_kind_from_root(
-        root: *const ::core::ffi::c_char,
-        op: *mut crk_rope_kind_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** Rotates each pair (a, b) of a token by its angle: dst = (a \* c - b \* s, a \* s + b \* c). c and s are the elements of
- `cos` and `sin` for the token and the pair (Su et al., "RoFormer", 2021). Every dtype rounds as Candle's kernels do:
- fma(a, c, -round(b \* s)) and fma(a, s, round(b \* c)).
-
- `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2) for all batches together, or
- (batch, tokens, d / 2) with one table per batch. They may have more tokens than `src`; the first ones are used. All
- three are contiguous from their offsets on. `dst` is contiguous from the beginning of its view. It may be the view
- `src` if src_layout has offset 0. Otherwise it must not overlap `src`, and it must never overlap `cos` or `sin`. One
- launch, no scratch memory. dtypes BF16, F16, F32 and F64.
-
- Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for
- other dtypes.*/
-    pub fn crk_rope(
-        self_: crk_device_t,
-        kind: crk_rope_kind_t,
-        dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
-        cos_layout: *const crk_layout_t,
-        cos: crk_const_view_t,
-        sin_layout: *const crk_layout_t,
-        sin: crk_const_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride
- of dst passes all elements of the dims with smaller strides. So no two of its elements share memory.*/
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct crk_rope_rows {
-    pub src_layout: *const crk_layout_t,
-    pub src: crk_const_view_t,
-    /// the dims of src_layout
-    pub dst_layout: *const crk_layout_t,
-    pub dst: crk_view_t,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of crk_rope_rows"][::core::mem::size_of::<crk_rope_rows>() - 48usize];
-    ["Alignment of crk_rope_rows"][::core::mem::align_of::<crk_rope_rows>() - 8usize];
-    [
-        "Offset of field: crk_rope_rows::src_layout",
-    ][::core::mem::offset_of!(crk_rope_rows, src_layout) - 0usize];
-    [
-        "Offset of field: crk_rope_rows::src",
-    ][::core::mem::offset_of!(crk_rope_rows, src) - 8usize];
-    [
-        "Offset of field: crk_rope_rows::dst_layout",
-    ][::core::mem::offset_of!(crk_rope_rows, dst_layout) - 24usize];
-    [
-        "Offset of field: crk_rope_rows::dst",
-    ][::core::mem::offset_of!(crk_rope_rows, dst) - 32usize];
-};
-impl Default for crk_rope_rows {
-    fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-/** A tensor (batch, heads, tokens, d) and where its result goes: any layouts whose last dim is contiguous. Each stride
- of dst passes all elements of the dims with smaller strides. So no two of its elements share memory.*/
-pub type crk_rope_rows_t = crk_rope_rows;
-unsafe extern "C" {
-    /** Rotates the queries and the keys of a layer as crk_rope does, and copies its values, in one launch. The results may
- lie in caches: dst is then the part of the cache that the new tokens take. rows\[0\] are the queries, rows\[1\] the keys,
- rows\[2\] the values; all have the same batch, tokens and d. kind is ROPE or ROPE_I. cos and sin as for crk_rope. No
- dst overlaps another dst, a src, cos or sin. One launch without scratch memory; fewer than 2^31 pairs
- (CRK_UNSUPPORTED). Fails as crk_rope does.*/
-    pub fn crk_rope_qkv(
-        self_: crk_device_t,
-        kind: crk_rope_kind_t,
-        dtype: crk_dtype_t,
-        rows: *const crk_rope_rows_t,
-        cos_layout: *const crk_layout_t,
-        cos: crk_const_view_t,
-        sin_layout: *const crk_layout_t,
-        sin: crk_const_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** crk_rope_qkv where each head is normalised first: queries and keys become their RMS norms, as by crk_rms_norm with
- q_alpha or k_alpha (d factors) and eps. Then all three are cast from `src_dtype` to `dtype`. Each src and alpha has
- src_dtype; each dst, cos and sin has dtype. The results have the bits of the separate launches. src_dtype is F32 and
- dtype F32, F16 or BF16; or both are F16, or both BF16. kind is ROPE.
-
- One launch without scratch memory. A row of a src is 32, 64, 128, 256 or 512 bytes. Addresses and strides are
- multiples of 16 bytes, those of F16 or BF16 beside a src of F32 of 8 bytes. Other rows and dtypes are
- CRK_UNSUPPORTED. Fails otherwise as crk_rope_qkv does.*/
-    pub fn crk_norm_rope_qkv(
-        self_: crk_device_t,
-        src_dtype: crk_dtype_t,
-        dtype: crk_dtype_t,
-        rows: *const crk_rope_rows_t,
-        q_alpha: crk_const_view_t,
-        k_alpha: crk_const_view_t,
-        eps: f32,
-        cos_layout: *const crk_layout_t,
-        cos: crk_const_view_t,
-        sin_layout: *const crk_layout_t,
-        sin: crk_const_view_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {

@@ -11,7 +11,7 @@ use candle::{
     Shape, Storage,
     op::BackpropOp,
     quantized::rocm::QRocmStorage,
-    rocm_backend::{Caches, RocmStorage, kernels, kernels::GateOp},
+    rocm_backend::{Caches, Heads, RocmStorage, kernels, kernels::GateOp},
 };
 
 mod attention;
@@ -141,6 +141,75 @@ pub fn rope_qkv(qkv: [&Tensor; 3], angles: [&Tensor; 2], interleaved: bool) -> R
         return Ok(done);
     }
     rotated(qkv, angles, interleaved)
+}
+
+/// The queries, keys and values of `x` (batch, tokens, k) by three layers, cut into heads, and [`rope_grow`] of them.
+/// There are as many heads of values as of keys. For one token, a ROCm device does all this in one launch for each
+/// format of weights.
+pub fn products_rope_grow(
+    layers: [&dyn Product; 3],
+    x: &Tensor,
+    [heads, kv_heads]: [usize; 2],
+    angles: [&Tensor; 2],
+    interleaved: bool,
+    cache: Option<(&Tensor, &Tensor)>,
+) -> Result<[Tensor; 3]> {
+    #[cfg(feature = "_rocm")]
+    if let Some(done) = heads_of_a_token(layers, x, [heads, kv_heads, kv_heads], angles, interleaved, cache)? {
+        return Ok(done);
+    }
+    let (batch, tokens, _) = x.dims3()?;
+    let [q, k, v] = products(layers, x)?;
+    let split = |t: Tensor, heads: usize| t.reshape((batch, tokens, heads, ()))?.transpose(1, 2);
+    rope_grow([&split(q, heads)?, &split(k, kv_heads)?, &split(v, kv_heads)?], angles, interleaved, cache)
+}
+
+/// [`products_rope_grow`] with the angles of all places: the new tokens have those from `offset` on.
+pub fn products_rope_grow_at(
+    layers: [&dyn Product; 3],
+    x: &Tensor,
+    heads: [usize; 2],
+    [cos, sin]: [&Tensor; 2],
+    offset: usize,
+    interleaved: bool,
+    cache: &Option<(Tensor, Tensor)>,
+) -> Result<[Tensor; 3]> {
+    let tokens = x.dim(1)?;
+    let (cos, sin) = (cos.narrow(0, offset, tokens)?, sin.narrow(0, offset, tokens)?);
+    let cache = cache.as_ref().map(|(keys, values)| (keys, values));
+    products_rope_grow(layers, x, heads, [&cos, &sin], interleaved, cache)
+}
+
+#[cfg(feature = "_rocm")]
+fn heads_of_a_token(
+    layers: [&dyn Product; 3],
+    x: &Tensor,
+    counts: [usize; 3],
+    angles: [&Tensor; 2],
+    interleaved: bool,
+    cache: Option<(&Tensor, &Tensor)>,
+) -> Result<Option<[Tensor; 3]>> {
+    let heads = |rows: [usize; 3]| {
+        let d = rows[0].checked_div(counts[0])?;
+        let fit = rows.iter().zip(counts).all(|(rows, heads)| heads.checked_mul(d) == Some(*rows));
+        fit.then_some(Heads { counts, d, interleaved, angles, cache })
+    };
+    if x.rank() != 3 || x.dims()[..2] != [1, 1] {
+        return Ok(None);
+    }
+    if let Some([q, k, v]) = quantized(layers, x).as_deref() {
+        let Some(heads) = heads([q, k, v].map(|((_, shape), _)| shape.dims()[0])) else { return Ok(None) };
+        let guards: Vec<_> = [q, k, v].iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
+        return QRocmStorage::heads([q.0, k.0, v.0], &biases_of(&guards)?, x, &heads);
+    }
+    if let Some([q, k, v]) = of_a_row(layers, x).as_deref() {
+        let Some(heads) = heads([q, k, v].map(|(weights, _)| weights.dims()[0])) else { return Ok(None) };
+        let guards = [q, k, v].map(|(weights, _)| weights.storage_and_layout());
+        let of = |i: usize| Ok::<_, candle::Error>((RocmStorage::of(&guards[i].0, "heads", "weights")?, guards[i].1));
+        let biases: Vec<_> = [q, k, v].iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
+        return RocmStorage::row_heads(x, [of(0)?, of(1)?, of(2)?], &biases_of(&biases)?, &heads);
+    }
+    Ok(None)
 }
 
 /// Quantized weights on a ROCm device, and what is added to the products.

@@ -3,7 +3,7 @@ use super::layout::layout_of;
 use super::{RocmStorage, WrapErr, elements, kernels};
 use crate::backend::BackendStorage;
 use crate::op::BackpropOp;
-use crate::{DType, Layout, Result, Shape, Storage, Tensor};
+use crate::{DType, Device, Layout, Result, Shape, Storage, Tensor};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows by which a cache grows: that many appends copy only the new rows.
@@ -103,11 +103,18 @@ fn fit(cache: &Tensor, rows: &Tensor, dim: usize) -> bool {
 
 /// Takes `count` more rows along `dim` for a cache. The result has them at its end, and nothing is written there yet.
 /// It shares the cache's memory if that has room, else the cache is copied to memory with room for 256 rows more, or
-/// fewer. Without a cache it is `rows` alone. The result has the dtype `dtype`, as the cache has.
-fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize, dtype: DType) -> Result<Tensor> {
-    let count = rows.dims()[dim];
+/// fewer. Without a cache it is the rows alone, which have the dims `rows`. The result has the dtype `dtype`, as the
+/// cache has.
+pub(super) fn reserve(
+    cache: Option<&Tensor>,
+    device: &Device,
+    rows: &[usize],
+    dim: usize,
+    dtype: DType,
+) -> Result<Tensor> {
+    let count = rows[dim];
     let length = cache.map_or(0, |cache| cache.dims()[dim]);
-    let mut dims = rows.dims().to_vec();
+    let mut dims = rows.to_vec();
     dims[dim] = length + count;
     if let Some(cache) = cache {
         let (storage, layout) = cache.storage_and_layout();
@@ -120,7 +127,7 @@ fn reserve(cache: Option<&Tensor>, rows: &Tensor, dim: usize, dtype: DType) -> R
     let (capacity, inner) = ((length + count + 1).next_multiple_of(STEP), elements(&dims[dim + 1..]));
     let mut whole = dims;
     whole[dim] = capacity;
-    let mut storage = rows.device().as_rocm_device()?.empty(&Shape::from(whole.clone()), dtype)?;
+    let mut storage = device.as_rocm_device()?.empty(&Shape::from(whole.clone()), dtype)?;
     storage.room = Some(Room { capacity, row: inner, taken: AtomicUsize::new(length + count) });
     if let Some(cache) = cache {
         put(cache, dim, &storage, (capacity * inner, 0))?;
@@ -139,7 +146,7 @@ pub fn grow(cache: &Tensor, rows: &Tensor, dim: usize) -> Result<Option<Tensor>>
     if !cache.device().is_rocm() || !fit(cache, rows, dim) {
         return Ok(None);
     }
-    let grown = reserve(Some(cache), rows, dim, cache.dtype())?;
+    let grown = reserve(Some(cache), rows.device(), rows.dims(), dim, cache.dtype())?;
     {
         let (storage, layout) = grown.storage_and_layout();
         let storage = RocmStorage::of(&storage, "grow", "cache")?;
@@ -179,7 +186,8 @@ impl<'a> Caches<'a> {
     }
 }
 
-const TOKENS: usize = 2;
+/// The dim of a cache that counts tokens.
+pub(super) const TOKENS: usize = 2;
 
 /// Whether one launch can rotate the tensors and append them. They have one device, and the dtype `dtype` but for `q`,
 /// `k` and `v`, which have one dtype.
@@ -312,7 +320,7 @@ fn rotate_into(
 ) -> Result<[Tensor; 3]> {
     let count = q.dims()[TOKENS];
     let device = q.device().as_rocm_device()?;
-    let room = |cache: Option<&Tensor>, rows: &Tensor| reserve(cache, rows, TOKENS, dtype);
+    let room = |cache: Option<&Tensor>, rows: &Tensor| reserve(cache, rows.device(), rows.dims(), TOKENS, dtype);
     let empty = |rows: &Tensor| {
         let storage = Storage::Rocm(device.empty(rows.shape(), dtype)?);
         Result::Ok(Tensor::from_storage(storage, rows.shape(), BackpropOp::none(), false))

@@ -2,9 +2,9 @@
 use super::{GgmlDType, QStorage, QuantizedType};
 use crate::backend::{BackendDevice, BackendStorage};
 use crate::rocm_backend::{
-    BLOCK, Columns, Part, RocmDevice, RocmError, RocmStorage, WrapErr, columns_beside, elements, kernels,
+    BLOCK, Columns, Heads, Part, RocmDevice, RocmError, RocmStorage, WrapErr, columns_beside, elements, kernels,
 };
-use crate::{CpuStorage, DType, Layout, Result, Shape, Storage, bail};
+use crate::{CpuStorage, DType, Layout, Result, Shape, Storage, Tensor, bail};
 use candle_rocm_sys::Buffer;
 
 /// Blocks of quantized weights, or plain floats, on a device.
@@ -317,6 +317,42 @@ impl QRocmStorage {
             }
         }
         Ok(Some(results))
+    }
+
+    /// The heads of a token of f32, with biases of f32: `crk_mul_mat_vec_rope`. Those of one format are a launch. None as
+    /// for [`Self::products`] and [`Heads::make`].
+    pub fn heads(
+        weights: [(&Self, &Shape); 3],
+        biases: &[Option<kernels::View<'_>>],
+        token: &Tensor,
+        heads: &Heads<'_>,
+    ) -> Result<Option<[Tensor; 3]>> {
+        let (storage, layout) = token.storage_and_layout();
+        let x = RocmStorage::of(&storage, "heads", "token")?;
+        let Some(Shared { part, kept, .. }) = Self::shared_columns(&weights, x, layout)? else { return Ok(None) };
+        if part.count != 1 || x.dtype() != DType::F32 {
+            return Ok(None);
+        }
+        heads.make(token, |device, places, angles| {
+            let part_of = |i: usize| kernels::HeadWeights {
+                heads: heads.counts[i],
+                layout: None,
+                weights: (&weights[i].0.buffer).into(),
+                bias: biases.get(i).copied().flatten(),
+                dst: places[i],
+                rotates: i < 2,
+            };
+            for (first, (its, _)) in weights.iter().enumerate() {
+                let same = |other: &Self| other.dtype == its.dtype;
+                if weights[..first].iter().any(|(other, _)| same(other)) {
+                    continue;
+                }
+                let parts: Vec<_> = (first..3).filter(|i| same(weights[*i].0)).map(part_of).collect();
+                let sizes = (heads.d, part.k);
+                device.mul_mat_vec_rope(its.quant()?, heads.kind(), sizes, &parts, &kept.blocks, angles).w()?;
+            }
+            Ok(())
+        })
     }
 
     /// `op(x * gate) * (x * up)`, with its columns for another product. None as for [`Self::products`], and for weights

@@ -84,6 +84,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(QUANTIZE_MMQ, 3 * CRK_ACTIVATIONS)                         \
   XX(MUL_MAT_VEC, CRK_QUANT_COUNT * 4)                          \
   XX(GATE_MAT_VEC, CRK_QUANT_COUNT)                             \
+  XX(ROPE_MAT_VEC, 2 * CRK_QUANT_COUNT)                         \
   XX(MUL_MAT_TILES, CRK_QUANT_COUNT * 4)                        \
   XX(MOE_VEC, CRK_QUANT_COUNT * 3)                              \
   XX(MOE_GATE, CRK_QUANT_COUNT)                                 \
@@ -100,6 +101,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(MATMUL_COLUMNS, CRK_DTYPE_COUNT)                           \
   XX(MATMUL_PARTS, CRK_DTYPE_COUNT)                             \
   XX(MATMUL_WIDE, CRK_DTYPE_COUNT)                              \
+  XX(MATMUL_ROPE, CRK_DTYPE_COUNT)                              \
   XX(MATMUL_GATE, CRK_GATE_COUNT * CRK_ACTIVATIONS)             \
   XX(RANDOM_SEED, 1)                                            \
   XX(RANDOM_UNIFORM, CRK_DTYPE_COUNT)                           \

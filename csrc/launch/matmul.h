@@ -12,11 +12,7 @@ void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t do
  * all are contiguous along k. */
 bool crk_priv_wide_fits(crk_device_t self, const crk_wide_product_t *product, uint32_t count, uint32_t element_bytes);
 
-/* Launches `function`, a kernel of matmul_wide.h, for a product that fits. Fills in how blocks share the work. */
-crk_status_t crk_priv_wide_launch(crk_device_t self, crk_function_t function, crk_wide_product_t *product,
-                                  uint32_t count, bool is_gate, uint32_t element_bytes);
-
-/* The same with the kernel that multiplies `count` matrices. */
+/* Multiplies the matrices of a product that fits. Fills in how blocks share the work. */
 crk_status_t crk_priv_wide_multiply(crk_device_t self, crk_dtype_t dtype, crk_wide_product_t *product, uint32_t count);
 
 #endif

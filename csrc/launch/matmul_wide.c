@@ -1,6 +1,7 @@
 /* Launches of the products of one row with long rows of matrices (kernels/matmul/matmul_wide.h), and the launchers that
  * multiply a row with several matrices at once. */
 #include "launch/elementwise.h"
+#include "launch/heads.h"
 #include "launch/matmul.h"
 #include "launch/product.h"
 #include "launch/quantized.h"
@@ -33,8 +34,20 @@ bool crk_priv_wide_fits(crk_device_t self, const crk_wide_product_t *product, ui
   return fits && places % PIECE_BYTES == 0;
 }
 
-crk_status_t crk_priv_wide_launch(crk_device_t self, crk_function_t function, crk_wide_product_t *product,
-                                  uint32_t count, bool is_gate, uint32_t element_bytes) {
+/* The pairs of a block, about `wanted` and at most `most`. Unless neighbours are a pair, they divide those of a head: the
+ * rows of a block then follow each other in both halves of it. */
+static uint32_t block_pairs(const crk_heads_t *heads, uint64_t wanted, uint32_t most) {
+  uint32_t pairs = (uint32_t)crk_priv_least(wanted, most);
+  while (heads->kind == CRK_ROPE_KIND_ROPE && (heads->d / 2) % pairs != 0) {
+    pairs--;
+  }
+  return pairs;
+}
+
+/* How many rows a block multiplies, how many blocks there are, and the threads of a block. `per` is the number of sums
+ * of a row: 1; 2 for a gate, or for pairs of `heads`. */
+static uint32_t divide_wide(crk_device_t self, crk_function_t function, crk_wide_product_t *product, uint32_t matrices,
+                            uint32_t per, const crk_heads_t *heads, uint32_t element_bytes) {
   const uint64_t piece = PIECE_BYTES / element_bytes, wave = self->context->info.wave_size;
   const uint64_t most = (uint64_t)CRK_WIDE_THREADS * CRK_WIDE_PIECES; /* pieces of a chunk */
   const uint64_t pieces = product->k / piece;
@@ -47,29 +60,38 @@ crk_status_t crk_priv_wide_launch(crk_device_t self, crk_function_t function, cr
   const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
   const uint32_t unit_blocks = is_cuda ? 2 * CRK_WIDE_THREADS / threads : 0;
   const uint64_t held = crk_priv_held_blocks(self, function, threads, 0, unit_blocks);
-  const uint32_t matrices = is_gate ? 1 : count; /* that have blocks of their own */
   uint64_t rows = 0;
   for (uint32_t i = 0; i < matrices; i++) {
     rows += product->matrix[i].rows;
   }
   /* A thread has two sums at hand: those of two rows, or of a row of both matrices. */
-  const uint32_t step = is_gate ? 1 : 2, room = CRK_WIDE_SUMS / (threads / CRK_GROUP_THREADS) / (is_gate ? 2 : 1);
+  const uint32_t step = 2 / per, room = CRK_WIDE_SUMS / (threads / CRK_GROUP_THREADS) / per;
   const uint64_t wanted = crk_priv_ceil_div(rows, held * (is_cuda ? CUDA_PASSES : 1));
-  product->block_rows = (uint32_t)crk_priv_least(crk_priv_ceil_div(wanted, step) * step, room / step * step);
+  const uint64_t whole = crk_priv_ceil_div(wanted, step) * step;
+  product->block_rows =
+      heads != NULL ? block_pairs(heads, whole, room) : (uint32_t)crk_priv_least(whole, room / step * step);
   uint32_t blocks = 0;
   for (uint32_t i = 0; i < CRK_WIDE_MATRICES; i++) {
     blocks += i < matrices ? (uint32_t)crk_priv_ceil_div(product->matrix[i].rows, product->block_rows) : 0;
     product->end[i] = blocks;
   }
-  const void *args[] = {product};
-  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){threads, 1, 1}, 0, args);
+  return blocks;
+}
+
+/* Launches `blocks` blocks with the argument `call`, of which the product is a part. */
+static crk_status_t launch_wide(crk_device_t self, crk_function_t function, const crk_wide_product_t *product,
+                                uint32_t blocks, const void *call) {
+  const void *args[] = {call};
+  const crk_dim3_t block = {product->threads, 1, 1};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, block, 0, args);
 }
 
 crk_status_t crk_priv_wide_multiply(crk_device_t self, crk_dtype_t dtype, crk_wide_product_t *product, uint32_t count) {
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_WIDE + (uint32_t)dtype, CRK_MODULE_MATMUL, &function,
                          "matmul_%s_wide_vec", crk_dtype_name(dtype)));
-  return crk_priv_wide_launch(self, function, product, count, false, (uint32_t)crk_dtype_size(dtype));
+  const uint32_t blocks = divide_wide(self, function, product, count, 1, NULL, (uint32_t)crk_dtype_size(dtype));
+  return launch_wide(self, function, product, blocks, product);
 }
 
 /* ---- several matrices at once */
@@ -82,6 +104,8 @@ typedef struct matrix_names {
 #define MATRIX_NAMES(i) \
   {"weights[" #i "].layout", "weights[" #i "].weights", "weights[" #i "].dst", "weights[" #i "].bias"}
 static const matrix_names_t grouped_names[CRK_MOST_GROUPED] = {MATRIX_NAMES(0), MATRIX_NAMES(1), MATRIX_NAMES(2)};
+#define PART_NAMES(i) {"parts[" #i "].layout", "parts[" #i "].weights", "parts[" #i "].dst", "parts[" #i "].bias"}
+static const matrix_names_t part_names[CRK_MOST_GROUPED] = {PART_NAMES(0), PART_NAMES(1), PART_NAMES(2)};
 static const matrix_names_t gate_names[] = {{"gate_layout", "gate", "dst", NULL}, {"up_layout", "up", NULL, NULL}};
 
 /* A row and its matrices. `product` is filled in, apart from how blocks share the work. */
@@ -257,5 +281,92 @@ crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dt
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_GATE + (uint32_t)op * CRK_ACTIVATIONS + type, CRK_MODULE_MATMUL,
                          &function, "matmul_%s_%s", root, crk_dtype_name(dtype)));
-  return crk_priv_wide_launch(self, function, &problem.product, 2, true, problem.element_bytes);
+  const uint32_t blocks = divide_wide(self, function, &problem.product, 1, 2, NULL, problem.element_bytes);
+  return launch_wide(self, function, &problem.product, blocks, &problem.product);
+}
+
+/* ---- rotated heads */
+
+/* The product of one part in scratch memory, and its rotation or its copy. */
+static crk_status_t rotate_apart(crk_device_t self, const crk_heads_t *heads, const vec_problem_t *problem,
+                                 uint32_t i) {
+  const crk_head_weights_t *part = &heads->parts[i];
+  const size_t d = heads->d, bytes = part->heads * d * problem->element_bytes;
+  const size_t dims[] = {1, part->heads, 1, d}, none[] = {1, 0, 1, d}, row[] = {1, d / 2};
+  crk_layout_t src, empty, angles;
+  CRK_TRY(crk_layout_contiguous(dims, 4, &src));
+  CRK_TRY(crk_layout_contiguous(none, 4, &empty));
+  CRK_TRY(crk_layout_contiguous(row, 2, &angles));
+  crk_layout_t dst = src;
+  dst.strides[1] = part->head_stride;
+  void *scratch;
+  CRK_TRY(crk_alloc(self, bytes, &scratch));
+  const crk_view_t results = {scratch, bytes};
+  crk_status_t status = multiply_alone(self, problem, i, results);
+  if (status == CRK_OK) {
+    crk_rope_rows_t rows[3];
+    for (int k = 0; k < 3; k++) {
+      rows[k] = (crk_rope_rows_t){&empty, crk_const(results), &empty, part->dst};
+    }
+    /* crk_rope_qkv rotates the first two, and copies the third. */
+    rows[part->rotates ? 0 : 2] = (crk_rope_rows_t){&src, crk_const(results), &dst, part->dst};
+    status = crk_rope_qkv(self, heads->kind, heads->dtype, rows, &angles, heads->cos, &angles, heads->sin);
+  }
+  return crk_priv_free_after(self, status, scratch);
+}
+
+crk_status_t crk_matmul_rope(crk_device_t self, crk_dtype_t dtype, crk_rope_kind_t kind, size_t d, size_t k,
+                             crk_const_view_t x, const crk_head_weights_t *parts, size_t count, crk_const_view_t cos,
+                             crk_const_view_t sin) {
+  static const char where[] = "crk_matmul_rope";
+  crk_heads_t heads = {.where = where,
+                       .dtype = dtype,
+                       .kind = kind,
+                       .d = d,
+                       .parts = parts,
+                       .count = count,
+                       .x = x,
+                       .cos = cos,
+                       .sin = sin};
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_TRY(crk_priv_check_wide_float(where, dtype));
+  CRK_TRY(crk_priv_heads_check(&heads));
+  crk_matmul_weights_t weights[CRK_MOST_GROUPED];
+  for (size_t i = 0; i < count; i++) {
+    weights[i] = (crk_matmul_weights_t){parts[i].layout, parts[i].weights, parts[i].dst, parts[i].bias};
+  }
+  vec_problem_t problem = {
+      .where = where, .names = part_names, .dtype = dtype, .count = (uint32_t)count, .x = x, .weights = weights};
+  CRK_TRY(begin_vec(self, &problem, k, heads.weights_bytes));
+  heads.x_bytes = k * problem.element_bytes;
+  for (uint32_t i = 0; i < count; i++) {
+    crk_wide_matrix_t *matrix = &problem.product.matrix[i];
+    CRK_REFUSE_IF(matrix->rows != parts[i].heads * d, "%s: %s.dims[0] is %zu, but heads is %zu and d is %zu", where,
+                  part_names[i].layout, (size_t)matrix->rows, parts[i].heads, d);
+    heads.weights[i] = matrix->first;
+    matrix->bias = parts[i].bias.ptr;
+    matrix->dst = parts[i].dst.ptr;
+  }
+  CRK_TRY(crk_priv_heads_check_apart(&heads));
+  bool is_one = problem.is_along_k && crk_priv_wide_fits(self, &problem.product, problem.count, problem.element_bytes);
+  for (uint32_t i = 0; i < count; i++) {
+    is_one = is_one && parts[i].heads != 0;
+  }
+  if (!is_one) {
+    for (uint32_t i = 0; i < count; i++) {
+      if (parts[i].heads != 0) {
+        CRK_TRY(rotate_apart(self, &heads, &problem, i));
+      }
+    }
+    return CRK_OK;
+  }
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_ROPE + (uint32_t)dtype, CRK_MODULE_MATMUL, &function,
+                         "matmul_%s_wide_rope", crk_dtype_name(dtype)));
+  crk_wide_rope_t call = {.product = problem.product, .heads = crk_priv_heads_args(&heads)};
+  for (uint32_t i = 0; i < count; i++) {
+    call.product.matrix[i].rows = crk_priv_head_pairs(&heads, i);
+  }
+  const uint32_t blocks = divide_wide(self, function, &call.product, problem.count, 2, &heads, problem.element_bytes);
+  return launch_wide(self, function, &call.product, blocks, &call);
 }

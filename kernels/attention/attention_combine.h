@@ -103,7 +103,7 @@ CRK_FN void combine_last(const crk_attention_call_t &call, const split_work &wor
       return;
     }
     uint32_t *const ticket = call.tickets + row_number(call, work.sequence, work.kv_head, first_row);
-    if (last_of_blocks(ticket, static_cast<uint32_t>(call.parts.size))) {
+    if (last_of_blocks(ticket, static_cast<uint32_t>(call.parts.size), room)) {
       const uint32_t rows = work.rows - first_row < Rows ? work.rows - first_row : Rows;
       combine_rows<split_threads, Width / 4, T>(call, work, first_row, rows, room);
     }

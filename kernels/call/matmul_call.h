@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "call/nd.h"
+#include "call/rope_call.h"
 #include "call/sliding.h"
 
 /* XX(rows, columns, threads, rows per thread, columns per thread): the tiles of dst that one block computes, the
@@ -78,6 +79,12 @@ typedef struct crk_wide_product {
   uint32_t block_rows, threads; /* threads of a block, a multiple of 32 */
   uint32_t unused; /* padding */
 } crk_wide_product_t;
+
+/* x times the heads of queries, keys and values, and their rotation. The rows of a matrix are counted in pairs. */
+typedef struct crk_wide_rope {
+  crk_wide_product_t product;
+  crk_rope_heads_t heads;
+} crk_wide_rope_t;
 
 /* How a block reads an operand from global memory. */
 enum {

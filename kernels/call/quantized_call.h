@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "call/rope_call.h"
+
 /* Elements that a block of threads dequantizes at a time, for a format whose quantized blocks have `bytes` bytes and
  * `elements` elements. The quantized blocks of a tile are whole 16-byte pieces and at most 6720 bytes in all. A compute
  * unit then has shared memory for as many blocks of threads as it can hold. */
@@ -74,5 +76,12 @@ typedef struct crk_vec_gate {
   uint32_t gelu; /* 1: the activation is gelu; 0: silu */
   uint32_t unused; /* padding */
 } crk_vec_gate_t;
+
+/* Arguments of the product of queries, keys and values with one column x of f32, and of their rotation. The rows of
+ * parts[i] are those of its heads. Neighbours that are a pair are counted as two rows, other pairs as one. */
+typedef struct crk_vec_rope {
+  crk_vec_product_t product;
+  crk_rope_heads_t heads;
+} crk_vec_rope_t;
 
 #endif

@@ -32,4 +32,13 @@ typedef struct crk_norm_rope_qkv_call {
   uint32_t unused; /* padding */
 } crk_norm_rope_qkv_call_t;
 
+/* How a product's results are rotated: the pairs of the heads of up to three parts. */
+typedef struct crk_rope_heads {
+  const void *cos, *sin; /* one of each for a pair of a head */
+  uint64_t strides[3]; /* of each part's dst, from one head to the next, in elements */
+  crk_divisor_t half; /* narrow: pairs of a head */
+  uint32_t rotates; /* bit i: part i is rotated; else it is only stored */
+  uint32_t neighbours; /* 1: neighbours are a pair; 0: the elements of a pair are half a head apart */
+} crk_rope_heads_t;
+
 #endif

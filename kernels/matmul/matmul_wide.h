@@ -1,5 +1,6 @@
 /* Products of one row x with matrices whose rows are contiguous, long and aligned to 16 bytes. matmul_wide multiplies
- * up to three matrices in one launch. matmul_gate multiplies two, and gates the results.
+ * up to three matrices in one launch, and matmul_rope also rotates their results. matmul_gate multiplies two, and gates
+ * the results.
  *
  * The speed of reading the matrices is the limit. So a block shares each row: a thread has the same pieces of 16 bytes
  * of every row of the block, and keeps its pieces of x in registers. A block reads whole lines, and reads x once. A
@@ -11,6 +12,7 @@
 
 #include "elementwise/activations.h"
 #include "matmul/matmul_vec.h"
+#include "reduce/rope_heads.h"
 
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
@@ -149,15 +151,22 @@ struct wide_rows {
       : first(static_cast<uint64_t>(block) * call.block_rows), rows(rows_left(all, first, call.block_rows)) {}
 };
 
-/* dst[row] = bias[row] + the sum over k of matrix[row][k] * x[k], for each matrix of the call. */
-template <class T>
-CRK_FN void matmul_wide(const crk_wide_product_t &call) {
-  uint32_t block = block_index().x, at = 0;
+/* The matrix of a block. Then `block` counts the blocks of that matrix. */
+CRK_FN uint32_t take_matrix(const crk_wide_product_t &call, uint32_t &block) {
+  uint32_t at = 0;
   CRK_UNROLL
   for (uint32_t i = 0; i + 1 < CRK_WIDE_MATRICES; i++) {
     at += block >= call.end[i] ? 1 : 0;
   }
   block -= at == 0 ? 0 : call.end[at - 1];
+  return at;
+}
+
+/* dst[row] = bias[row] + the sum over k of matrix[row][k] * x[k], for each matrix of the call. */
+template <class T>
+CRK_FN void matmul_wide(const crk_wide_product_t &call) {
+  uint32_t block = block_index().x;
+  const uint32_t at = take_matrix(call, block);
   const crk_wide_matrix_t &matrix = call.matrix[at];
   const wide_rows mine(call, block, matrix.rows);
   const T *const from[] = {static_cast<const T *>(matrix.first) + mine.first * matrix.row_stride};
@@ -181,6 +190,30 @@ CRK_FN void matmul_gate(const crk_wide_product_t &call) {
   multiply_wide<T, 2>(call, from, strides, mine.rows, [&](uint32_t row, const wide<T>(&sums)[2]) {
     T *const dst = static_cast<T *>(first.dst) + static_cast<uint64_t>(block_index().x) * call.block_rows;
     dst[row] = gate<Op, T>()(convert<T>(sums[0]), convert<T>(sums[1]));
+  });
+}
+
+/* The results of up to three matrices, rotated by pairs and stored at their heads. */
+template <class T>
+CRK_FN void matmul_rope(const crk_wide_rope_t &call) {
+  const crk_wide_product_t &product = call.product;
+  uint32_t block = block_index().x;
+  const uint32_t at = take_matrix(product, block);
+  const crk_wide_matrix_t &matrix = product.matrix[at];
+  const wide_rows mine(product, block, matrix.rows);
+  const head_pair first(call.heads, static_cast<uint32_t>(mine.first));
+  const T *const begin = static_cast<const T *>(matrix.first) + first.row(call.heads) * matrix.row_stride;
+  const T *const from[] = {begin, begin + first.step * matrix.row_stride};
+  const uint64_t stride = (call.heads.neighbours + 1) * matrix.row_stride, strides[] = {stride, stride};
+  multiply_wide<T, 2>(product, from, strides, mine.rows, [&](uint32_t row, const wide<T>(&sums)[2]) {
+    const head_pair pair(call.heads, static_cast<uint32_t>(mine.first) + row);
+    wide<T> a = sums[0], b = sums[1];
+    if (matrix.bias != nullptr) {
+      const T *const bias = static_cast<const T *>(matrix.bias) + pair.row(call.heads);
+      a += convert<wide<T>>(bias[0]);
+      b += convert<wide<T>>(bias[pair.step]);
+    }
+    pair.store(call.heads, at, matrix.dst, convert<T>(a), convert<T>(b));
   });
 }
 

@@ -70,7 +70,7 @@ CRK_FN void moe_router(const crk_moe_router_t &call) {
   if (thread_index().x == 0) {
     store_passed<2>(call.logits + first, logits);
   }
-  if (last_of_blocks(call.ticket, call.blocks)) {
+  if (last_of_blocks(call.ticket, call.blocks, room)) {
     if (own < call.route.experts) {
       const pack<float, 2> two = load_passed<2>(call.logits + own);
       room[own] = two.v[0];

@@ -55,6 +55,7 @@ struct routed_sums : vec_sums {
 
 struct routed_product : routed_position {
   static constexpr int ways = 1;
+  static constexpr bool finishes = false;
 
   CRK_FN routed_product(const crk_moe_vec_t &call, uint32_t bytes) : routed_position(call, bytes) {}
   CRK_FN uint32_t grain() const { return 1; }
@@ -70,6 +71,7 @@ struct routed_product : routed_position {
 /* The gate of the position's expert: the weights of parts 0 and 1, and their activation (quantized/matvec_gate.h). */
 struct routed_gate : routed_position {
   static constexpr int ways = 2;
+  static constexpr bool finishes = true;
   const crk_moe_gate_t &gate;
 
   CRK_FN routed_gate(const crk_moe_gate_t &its, uint32_t bytes) : routed_position(its.vec, bytes), gate(its) {}
@@ -111,12 +113,13 @@ CRK_FN void sum_tokens(const crk_moe_vec_t &call) {
  * position y. With call.sum, the sum over the tokens goes there. */
 template <class B>
 CRK_FN void moe_vec_one(const crk_moe_vec_t &call) {
+  CRK_SHARED(float, sums, vec_sums_room<1>);
   const routed_product product(call, sizeof(B));
   if (product.exists) {
-    mul_mat_vec_tiles<B, 1>(product);
+    mul_mat_vec_tiles<B, 1>(product, sums);
   }
   const crk_moe_vec_t &again = reread(call);
-  if (again.sum != nullptr && last_of_blocks(again.tickets + block_index().x, again.shape.positions)) {
+  if (again.sum != nullptr && last_of_blocks(again.tickets + block_index().x, again.shape.positions, sums)) {
     sum_tokens(again);
   }
 }
@@ -124,9 +127,10 @@ CRK_FN void moe_vec_one(const crk_moe_vec_t &call) {
 /* dst[token][row] = activation(gate) * up, of products as those of moe_vec_one. */
 template <class B>
 CRK_FN void moe_gate(const crk_moe_gate_t &call) {
+  CRK_SHARED(float, sums, vec_sums_room<1>);
   const routed_gate gate(call, sizeof(B));
   if (gate.exists) {
-    mul_mat_vec_tiles<B, 1>(gate);
+    mul_mat_vec_tiles<B, 1>(gate, sums);
   }
 }
 

@@ -4,7 +4,7 @@
  * platform/cuda/blocks.h and platform/host/blocks.h.
  *
  *   store_passed(room + .., numbers);
- *   if (last_of_blocks(ticket, blocks)) {
+ *   if (last_of_blocks(ticket, blocks, room)) {
  *     .. load_passed(room + ..) ..
  *   } */
 #ifndef CRK_PLATFORM_BLOCKS_H
@@ -24,8 +24,9 @@ CRK_FN pack<float, V> load_passed(const float *src);
 
 /* True in all threads of the last block to come here, of `blocks` blocks of the launch. The block may then load what
  * all these blocks stored before they came. Only for cooperative kernels; all threads of the block come. `ticket` is in
- * global memory; it is 0 before the launch and again after it. */
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks);
+ * global memory; it is 0 before the launch and again after it. `room` is a word of shared memory. It may be in
+ * use before, and it is free afterwards. */
+CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *room);
 
 }  // namespace crk
 

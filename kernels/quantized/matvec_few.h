@@ -318,7 +318,8 @@ CRK_FN void mul_mat_vec_launched(const crk_vec_product_t &p) {
   if constexpr (Columns >= 4 && !async_copies::present) {
     mul_mat_vec_few<B, Columns>(p);
   } else {
-    mul_mat_vec_tiles<B, Columns>(whole_product{p});
+    CRK_SHARED(float, sums, vec_sums_room<Columns>);
+    mul_mat_vec_tiles<B, Columns>(whole_product{p}, sums);
   }
 }
 

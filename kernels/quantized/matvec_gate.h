@@ -46,6 +46,7 @@ CRK_FN void store_gate(const float *sums, uint32_t count, bool gelu, float *dst,
 
 struct gate_product {
   static constexpr int ways = 2;
+  static constexpr bool finishes = true;
   const crk_vec_gate_t &call;
   const crk_vec_product_t &product;
 
@@ -63,7 +64,8 @@ struct gate_product {
 
 template <class B>
 CRK_FN void gate_mat_vec(const crk_vec_gate_t &call) {
-  mul_mat_vec_tiles<B, 1>(gate_product{call, call.product});
+  CRK_SHARED(float, sums, vec_sums_room<1>);
+  mul_mat_vec_tiles<B, 1>(gate_product{call, call.product}, sums);
 }
 
 }  // namespace

@@ -36,6 +36,10 @@ CRK_FN float sum_columns(const float (&sum)[Columns]) {
   }
 }
 
+/* The sums of a block: one per row, column and group of 32 lanes. */
+template <int Columns>
+inline constexpr uint32_t vec_sums_room = CRK_VEC_ROWS * Columns * (most_lanes / group_lanes);
+
 /* A block's tile: `count` rows. They follow each other in one matrix or, with two `Ways`, the first half of them in one
  * matrix and the other half in another. Each wave makes every CRK_VEC_WAVES-th row. */
 template <class B, int Columns, int Ways = 1>
@@ -245,6 +249,7 @@ struct vec_sums {
 /* A product as the launcher passed it. */
 struct whole_product {
   static constexpr int ways = 1;
+  static constexpr bool finishes = false;
   const crk_vec_product_t &product;
 
   CRK_FN static uint32_t part_of(const crk_vec_product_t &p, uint64_t row) {
@@ -287,16 +292,16 @@ CRK_FN void store_sums(const Sums &to, const crk_vec_product_t &p, const float *
 
 /* Sums of the rows that a block makes: for c below the product's number of columns, the sum over k of
  * weights[row][k] * activations[c][k]. Blocks have CRK_VEC_WAVES waves and make at most CRK_VEC_ROWS rows at a time.
- * `of` is a whole_product, or a struct with the same functions. With two `ways`, it has rows(row, way) for two matrices
- * and finish(sums, row, count) for the sums of `count` rows of both. */
+ * `of` is a whole_product, or a struct with the same functions. With two `ways`, it has rows(row, way) for two matrices.
+ * If it `finishes`, it has finish(sums, row, count) for the sums of `count` rows of each. `sums` is shared memory for
+ * vec_sums_room<Columns> numbers. */
 template <class B, int Columns, class Of>
-CRK_FN void mul_mat_vec_tiles(const Of &of) {
+CRK_FN void mul_mat_vec_tiles(const Of &of, float *sums) {
   using P = vec_plan<B, Columns>;
   constexpr int Ways = Of::ways;
   const crk_vec_product_t &p = of.product;
-  constexpr uint32_t groups = most_lanes / group_lanes, most_rows = CRK_VEC_ROWS / Ways;
+  constexpr uint32_t most_rows = CRK_VEC_ROWS / Ways;
   CRK_SHARED(vec_bytes, shared, P::room / 16);
-  CRK_SHARED(float, sums, CRK_VEC_ROWS *Columns *groups);
   const uint32_t lanes = wave_size(), wave = wave_in_block();
   unsigned char *rooms = reinterpret_cast<unsigned char *>(shared), *room = rooms + wave * P::stages * P::wave_room;
   const uint32_t row_bytes = p.row_blocks * static_cast<uint32_t>(sizeof(B));
@@ -351,7 +356,7 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
       }
       multiply_chunk(x, tile, done, wave, feed, sums);
     }
-    if constexpr (Ways == 1) {
+    if constexpr (!Of::finishes) {
       wave_barrier();
       store_sums(of.sums(row), reread(p), sums, row, count);
     } else {

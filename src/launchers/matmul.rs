@@ -1,6 +1,6 @@
 //! Matrix products. The contract is in `include/candle_rocm/launchers/matmul.h`.
 use crate::error::{check, static_text};
-use crate::{Buffer, DType, Device, GateOp, Layout, Result, Strided, View, sys};
+use crate::{Buffer, DType, Device, GateOp, HeadWeights, Layout, Result, RopeKind, Strided, View, sys};
 
 impl Device {
     /// `dst = lhs * rhs` for each pair of matrices of a batch, in any layout: `crk_matmul`.
@@ -44,6 +44,20 @@ impl Device {
         let (gate_view, up_view) = (self.view(gate.view)?, self.view(up.view)?);
         let (x, dst) = (self.view(x)?, self.view(dst)?);
         launch!(self.crk_matmul_gate(op, dtype, k, x, gate.layout, gate_view, up.layout, up_view, dst))
+    }
+
+    /// The rotated heads of a token, of `d` elements and from a row of `k` elements: `crk_matmul_rope`.
+    pub fn matmul_rope<'a>(
+        &self,
+        dtype: DType,
+        kind: RopeKind,
+        (d, k): (usize, usize),
+        x: impl Into<View<'a>>,
+        parts: &[HeadWeights<'_>],
+        [cos, sin]: [View<'_>; 2],
+    ) -> Result<()> {
+        let (list, x, cos, sin) = (self.head_weights(parts)?, self.view(x)?, self.view(cos)?, self.view(sin)?);
+        launch!(self.crk_matmul_rope(dtype, kind, d, k, x, list.as_ptr(), list.len(), cos, sin))
     }
 
     /// Allows a BLAS library to round the operands of f32 products to TF32, in the whole process:

@@ -1,5 +1,5 @@
 //! Products of quantized weights with few columns. The contracts are in `include/candle_rocm/launchers/quantized.h`.
-use crate::{Buffer, DType, Device, GateOp, Quant, Result, View, sys};
+use crate::{Buffer, DType, Device, GateOp, HeadWeights, Quant, Result, RopeKind, View, sys};
 
 impl Device {
     /// Rows of weights times one to eight columns: `crk_mul_mat_vec`.
@@ -106,6 +106,20 @@ impl Device {
         let (gate, up, x, dst) = (self.view(gate)?, self.view(up)?, self.view(x)?, self.view(dst)?);
         let blocks = self.optional(blocks.map(View::from))?;
         launch!(self.crk_mul_mat_vec_gate(op, quant, dtype, rows, k, columns, gate, up, x, dst, blocks))
+    }
+
+    /// The rotated heads of a token, of `d` elements and from one column of `k` activations: `crk_mul_mat_vec_rope`.
+    pub fn mul_mat_vec_rope(
+        &self,
+        quant: Quant,
+        kind: RopeKind,
+        (d, k): (usize, usize),
+        parts: &[HeadWeights<'_>],
+        x: &Buffer,
+        [cos, sin]: [View<'_>; 2],
+    ) -> Result<()> {
+        let (list, x, cos, sin) = (self.head_weights(parts)?, self.view(x)?, self.view(cos)?, self.view(sin)?);
+        launch!(self.crk_mul_mat_vec_rope(quant, kind, d, k, list.as_ptr(), list.len(), x, cos, sin))
     }
 
     /// Rows of weights times any number of columns: `crk_mul_mat`.

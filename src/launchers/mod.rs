@@ -40,3 +40,4 @@ mod sort;
 pub use attention::{Attention, Starts, Strided};
 pub use conv::Conv;
 pub use moe::Routes;
+pub use rope::HeadWeights;

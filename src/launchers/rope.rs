@@ -1,7 +1,40 @@
 //! Rotary embeddings. The contract is in `include/candle_rocm/launchers/rope.h`.
 use crate::{Buffer, DType, Device, Layout, Result, RopeKind, Strided, View, sys};
 
+/// The heads of queries, keys or values, and how a product makes them: `crk_head_weights_t`.
+#[derive(Debug, Clone, Copy)]
+pub struct HeadWeights<'a> {
+    /// Their number.
+    pub heads: usize,
+    /// Of dense weights.
+    pub layout: Option<&'a Layout>,
+    /// A row for each element of each head.
+    pub weights: View<'a>,
+    /// What is added to the products.
+    pub bias: Option<View<'a>>,
+    /// Where the first head begins, and the elements from one head to the next.
+    pub dst: (View<'a>, usize),
+    /// Whether the heads are rotated.
+    pub rotates: bool,
+}
+
 impl Device {
+    /// The parts of a call that makes heads; a launcher refuses more than three.
+    pub(super) fn head_weights(&self, parts: &[HeadWeights<'_>]) -> Result<Vec<sys::crk_head_weights_t>> {
+        let one = |part: &HeadWeights<'_>| {
+            Ok(sys::crk_head_weights_t {
+                heads: part.heads,
+                layout: part.layout.map_or(std::ptr::null(), std::ptr::from_ref),
+                weights: self.view(part.weights)?,
+                bias: self.optional(part.bias)?,
+                dst: self.view(part.dst.0)?,
+                head_stride: part.dst.1,
+                rotates: part.rotates,
+            })
+        };
+        parts.iter().map(one).collect()
+    }
+
     /// Rotated queries and keys, and copied values, each from one layout to another: `crk_rope_qkv`.
     pub fn rope_qkv(
         &self,

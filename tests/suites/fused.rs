@@ -17,7 +17,7 @@ use std::ptr::null_mut;
 const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
 const ACTIVATIONS: [Type; 3] = [F32, F16, BF16];
 const U32: Type = crate::support::number::U32;
-const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
+pub(super) const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 
 const GATES: [(GateOp, UnaryOp, &str); 5] = [
     (GateOp::Silu, UnaryOp::Silu, "silu"),
@@ -32,7 +32,7 @@ const GATES: [(GateOp, UnaryOp, &str); 5] = [
 const GATE_UNITS: u64 = 2;
 
 /// Checks that two destinations are equal to the bit; every NaN equals every other.
-fn equal(what: &str, got: &Operand, expected: &Operand) -> Outcome {
+pub(super) fn equal(what: &str, got: &Operand, expected: &Operand) -> Outcome {
     within(what, got, expected, 0)
 }
 
@@ -58,12 +58,12 @@ fn equal_blocks(got: &Operand, expected: &Operand) -> Outcome {
     }
 }
 
-fn unchanged(sources: &[&Operand]) -> Outcome {
+pub(super) fn unchanged(sources: &[&Operand]) -> Outcome {
     sources.iter().try_for_each(|source| source.unchanged())
 }
 
 /// An aligned destination for `count` rows of `k` activations as blocks.
-fn blocks_for(target: &Target, count: usize, k: usize) -> Operand {
+pub(super) fn blocks_for(target: &Target, count: usize, k: usize) -> Operand {
     let shape = Shape::contiguous(&[count * k / 32 * 9]);
     let data = vec![0xcd; shape.numel() * 4];
     Operand::aligned(target, U32, shape, data)
@@ -1104,7 +1104,7 @@ fn null_of(bytes: usize) -> sys::crk_view_t {
 }
 
 /// A view that begins `offset` bytes later and has `bytes` bytes.
-fn part(view: sys::crk_view_t, offset: usize, bytes: usize) -> sys::crk_view_t {
+pub(super) fn part(view: sys::crk_view_t, offset: usize, bytes: usize) -> sys::crk_view_t {
     sys::crk_view_t { ptr: view.ptr.cast::<u8>().wrapping_add(offset).cast(), bytes }
 }
 

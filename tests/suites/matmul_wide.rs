@@ -245,25 +245,25 @@ fn gate(target: &Target, name: &str, op: GateOp, t: Type) -> Outcome {
 /// The structs of kernels/call/matmul_call.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct WideMatrix {
-    first: u64,
-    dst: u64,
-    bias: u64,
-    rows: u64,
-    row_stride: u64,
+pub(super) struct WideMatrix {
+    pub first: u64,
+    pub dst: u64,
+    pub bias: u64,
+    pub rows: u64,
+    pub row_stride: u64,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct WideProduct {
-    matrix: [WideMatrix; 3],
-    x: u64,
-    k: u64,
-    chunk: u64,
-    end: [u32; 3],
-    block_rows: u32,
-    threads: u32,
-    unused: u32,
+pub(super) struct WideProduct {
+    pub matrix: [WideMatrix; 3],
+    pub x: u64,
+    pub k: u64,
+    pub chunk: u64,
+    pub end: [u32; 3],
+    pub block_rows: u32,
+    pub threads: u32,
+    pub unused: u32,
 }
 
 impl WideMatrix {
@@ -279,31 +279,52 @@ impl WideMatrix {
     }
 }
 
-/// Launches a kernel with `product`, after it has filled in how blocks share the work.
-fn launch(target: &Target, rng: &mut Rng, kernel: &str, t: Type, product: WideProduct, count: usize) -> Outcome {
-    let function = target.device.function_named("matmul", kernel).map_err(|error| error.to_string())?;
-    let (piece, is_gate) = (16 / t.bytes, kernel.contains("gate"));
-    let threads = rng.pick(&[32, 64, 96, 128, 160, 256, 512]);
+/// Numbers of threads of a block.
+pub(super) const THREADS: &[usize] = &[32, 64, 96, 128, 160, 256, 512];
+
+/// Fills in how blocks of `threads` threads share the work of `count` matrices. A block has `per` sums of each row, and
+/// a number of rows that `fits`.
+pub(super) fn divide(
+    rng: &mut Rng,
+    t: Type,
+    threads: usize,
+    product: WideProduct,
+    (count, per): (usize, usize),
+    fits: impl Fn(u32) -> bool,
+) -> WideProduct {
+    let piece = 16 / t.bytes;
     // At most 4 pieces per thread; sometimes far fewer.
     let pieces = rng.pick(&[4 * threads, 4 * threads, 3 * threads, threads + 1]);
-    let most_rows = (1024 / (threads / 32) / if is_gate { 2 } else { 1 }) as u32;
-    let block_rows = rng.pick(&[1, 2, 3, 4, 8, 30]).min(most_rows);
+    let most_rows = (1024 / (threads / 32) / per) as u32;
+    let mut block_rows = rng.pick(&[1, 2, 3, 4, 8, 30]).min(most_rows);
+    while !fits(block_rows) {
+        block_rows -= 1;
+    }
     let mut product = WideProduct { chunk: (pieces * piece) as u64, block_rows, threads: threads as u32, ..product };
     let mut blocks = 0;
     for (i, end) in product.end.iter_mut().enumerate() {
         blocks += if i < count { (product.matrix[i].rows as u32).div_ceil(block_rows) } else { 0 };
         *end = blocks;
     }
-    let arg = sys::crk_arg_t {
-        data: std::ptr::from_ref(&product).cast(),
-        value: 0,
-        bytes: size_of::<WideProduct>() as u32,
-        is_pointer: false,
-    };
-    let grid = sys::crk_dim3_t { x: blocks, y: 1, z: 1 };
-    let block = sys::crk_dim3_t { x: threads as u32, y: 1, z: 1 };
+    product
+}
+
+/// Launches a kernel with one argument, of which `product` is a part.
+pub(super) fn launch_with<A>(target: &Target, kernel: &str, product: &WideProduct, call: &A) -> Outcome {
+    let function = target.device.function_named("matmul", kernel).map_err(|error| error.to_string())?;
+    let data = std::ptr::from_ref(call).cast();
+    let arg = sys::crk_arg_t { data, value: 0, bytes: size_of::<A>() as u32, is_pointer: false };
+    let grid = sys::crk_dim3_t { x: product.end[2], y: 1, z: 1 };
+    let block = sys::crk_dim3_t { x: product.threads, y: 1, z: 1 };
     // SAFETY: this is the kernel's argument, and the memory is large enough.
     succeeded(unsafe { sys::crk_launch(target.device.raw(), function.raw(), grid, block, 0, &arg, 1) })
+}
+
+/// Launches a kernel with `product`, after it has filled in how blocks share the work.
+fn launch(target: &Target, rng: &mut Rng, kernel: &str, t: Type, product: WideProduct, count: usize) -> Outcome {
+    let (threads, per) = (rng.pick(THREADS), if kernel.contains("gate") { 2 } else { 1 });
+    let product = divide(rng, t, threads, product, (count, per), |_| true);
+    launch_with(target, kernel, &product, &product)
 }
 
 fn by_name(target: &Target, name: &str, t: Type) -> Outcome {

@@ -8,6 +8,7 @@ mod conv;
 mod ffi;
 mod fused;
 mod golden;
+mod heads;
 mod indexing;
 mod matmat;
 mod matmul;
@@ -46,5 +47,5 @@ macro_rules! suites {
 /// All suites. Those whose trials take longest come first, so that no thread is left with one at the end.
 pub const SUITES: &[Suite] = suites!(
     attention sort moe reduce properties bounds golden random timed indexing conv ffi matmat matvec matmul matmul_wide
-    quantized norm rope fused comm probe
+    quantized norm rope fused heads comm probe
 );

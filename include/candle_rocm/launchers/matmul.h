@@ -4,6 +4,7 @@
 
 #include "candle_rocm/device.h"
 #include "candle_rocm/launchers/elementwise.h"
+#include "candle_rocm/launchers/rope.h"
 #include "candle_rocm/layout.h"
 
 #ifdef __cplusplus
@@ -64,6 +65,17 @@ typedef struct crk_matmul_weights {
  * Fails as crk_matmul does; CRK_INVALID_ARGUMENT also for another `count`. */
 CRK_API crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, crk_const_view_t x,
                                         const crk_matmul_weights_t *weights, size_t count);
+
+/* The heads of a token: products of a row x of k contiguous elements with `count` matrices, 1 to CRK_MOST_GROUPED, and
+ * their rotary embeddings. Each result goes to its place in dst, which may be a row of a cache. d is even; cos and sin
+ * have d / 2 contiguous elements. dtypes BF16, F16, F32 and F64, the same for all views. A dst overlaps no other view.
+ * The results have the bits of crk_matmul_grouped and crk_rope_qkv.
+ *
+ * One launch under the conditions of crk_matmul_grouped. Otherwise two or three launches for each matrix, and scratch
+ * memory for its results. Fails as crk_matmul_grouped and crk_rope_qkv do. */
+CRK_API crk_status_t crk_matmul_rope(crk_device_t self, crk_dtype_t dtype, crk_rope_kind_t kind, size_t d, size_t k,
+                                     crk_const_view_t x, const crk_head_weights_t *parts, size_t count,
+                                     crk_const_view_t cos, crk_const_view_t sin);
 
 /* dst[i] = op(the sum over l of gate[i, l] * x[l]) * (the sum over l of up[i, l] * x[l]): the first half of a gated
  * feed-forward layer, for a row of activations. gate and up are weights (n, k), x is k contiguous elements, and dst is

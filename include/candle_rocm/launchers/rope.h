@@ -78,6 +78,17 @@ CRK_API crk_status_t crk_norm_rope_qkv(crk_device_t self, crk_dtype_t src_dtype,
                                        crk_const_view_t k_alpha, float eps, const crk_layout_t *cos_layout,
                                        crk_const_view_t cos, const crk_layout_t *sin_layout, crk_const_view_t sin);
 
+/* The heads of queries, of keys or of values, as crk_mul_mat_vec_rope and crk_matmul_rope make them. */
+typedef struct crk_head_weights {
+  size_t heads;
+  const crk_layout_t *layout; /* of the weights, (heads * d, k); NULL if they are quantized */
+  crk_const_view_t weights;
+  crk_const_view_t bias; /* heads * d contiguous elements, or {NULL, 0} for none */
+  crk_view_t dst; /* heads of d contiguous elements */
+  size_t head_stride; /* elements of dst from one head to the next, at least d */
+  bool rotates; /* false: the heads are only stored, as those of values */
+} crk_head_weights_t;
+
 #ifdef __cplusplus
 }
 #endif

@@ -32,8 +32,7 @@ CRK_FN pack<float, V> load_passed(const float *src) {
 }
 
 /* The first thread's atomic operation releases and acquires; the barriers carry its order to the block's threads. */
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks) {
-  __shared__ uint32_t before;
+CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *room) {
   __syncthreads();
   if (threadIdx.x == 0) {
     uint32_t seen;
@@ -44,10 +43,12 @@ CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks) {
     if (seen + 1 == blocks) {
       *ticket = 0;
     }
-    before = seen;
+    *room = bit_cast<float>(seen);
   }
   __syncthreads();
-  return before + 1 == blocks;
+  const bool is_last = bit_cast<uint32_t>(*room) + 1 == blocks;
+  __syncthreads();
+  return is_last;
 }
 
 }  // namespace crk

@@ -47,8 +47,7 @@ CRK_FN void wait_for_stores() {
 #endif
 }
 
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks) {
-  CRK_SHARED(uint32_t, came_before, 1);
+CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *room) {
   wait_for_stores();
   barrier();
   if (thread_index().x == 0) {
@@ -56,10 +55,12 @@ CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks) {
     if (before + 1 == blocks) {
       __hip_atomic_store(ticket, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
     }
-    came_before[0] = before;
+    *room = bit_cast<float>(before);
   }
   barrier();
-  return uniform(came_before[0]) + 1 == blocks;
+  const bool is_last = uniform(bit_cast<uint32_t>(*room)) + 1 == blocks;
+  shared_barrier();
+  return is_last;
 }
 
 }  // namespace crk
