@@ -6,7 +6,9 @@ use candle_rocm_sys::sys::{
     crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
     crk_unary_op_t as Unary,
 };
-use candle_rocm_sys::{Attention, Backend, Buffer, Conv, DType, Device, GateOp, Layout, Result, Strided, sys};
+use candle_rocm_sys::{
+    Attention, Backend, Buffer, Conv, DType, Device, GateOp, HeadWeights, Layout, Result, RopeKind, Strided, View, sys,
+};
 
 #[path = "../build/architectures.rs"]
 mod architectures;
@@ -471,6 +473,8 @@ fn quantized() {
                 |on| gate_blocks(on, 1024, true),
                 &["gate_mat_vec_q4_K", "quantize_q8_1_f32_rows"],
             ),
+            ("heads, halves of a head in pairs", |on| make_heads(on, RopeKind::Rope), &["rope_mat_vec_q4_K"]),
+            ("heads, neighbours in pairs", |on| make_heads(on, RopeKind::RopeI), &["rope_i_mat_vec_q4_K"]),
             ("9 columns", |on| multiply(on, 9), &["quantize_mmq_DS4_f32", "mul_mat_q4_K_64x16_tiles"]),
             ("16 columns", |on| multiply_rows(on, 300, 16), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x16_tiles"]),
             ("17 columns", |on| multiply_rows(on, 300, 17), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
@@ -619,6 +623,22 @@ fn gate_blocks(on: &On, k: usize, quantizes: bool) -> Result<()> {
         &on.dst,
         quantizes.then_some(&blocks),
     )
+}
+
+/// Two heads of 64 elements, with weights of 256 columns.
+fn make_heads(on: &On, kind: RopeKind) -> Result<()> {
+    on.device.mul_mat_vec_rope(Quant::Q4_K, kind, (64, 256), &[heads(on, None)], &on.b, [&on.b, &on.b].map(View::from))
+}
+
+fn make_dense_heads(on: &On, k: usize) -> Result<()> {
+    let layout = plain(&[128, k]);
+    let parts = [heads(on, Some(&layout))];
+    on.device.matmul_rope(F16, RopeKind::Rope, (64, k), &on.b, &parts, [&on.b, &on.b].map(View::from))
+}
+
+fn heads<'a>(on: &'a On, layout: Option<&'a Layout>) -> HeadWeights<'a> {
+    let (weights, dst) = ((&on.a).into(), ((&on.dst).into(), 64));
+    HeadWeights { heads: 2, layout, weights, bias: None, dst, rotates: true }
 }
 
 fn multiply_weights(on: &On, k: usize, rows: &[usize]) -> Result<()> {
@@ -775,6 +795,12 @@ fn products() {
                 &["matmul_f16_wide_vec"],
             ),
             ("a row, a gate", |on| multiply_gate(on, F16, 512), &["matmul_gate_silu_f16"]),
+            ("a row, heads", |on| make_dense_heads(on, 512), &["matmul_f16_wide_rope"]),
+            (
+                "a row, heads, no whole pieces of k",
+                |on| make_dense_heads(on, 244),
+                &["matmul_f16_rows_vec", "rope_qkv_f16_vec"],
+            ),
             (
                 "a row, a gate in f64",
                 |on| multiply_gate(on, DType::F64, 512),

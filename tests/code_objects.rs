@@ -348,6 +348,8 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "quantized_vec", "q6_K_x2", 7),
     ("64 lanes", "quantized_vec", "q8_0_x", 6),
     ("64 lanes", "quantized_vec", "gate_mat_vec_q8_0", 6),
+    ("64 lanes", "quantized_vec", "rope_mat_vec_q8_0", 6),
+    ("64 lanes", "quantized_vec", "rope_i_mat_vec_q8_0", 6),
     ("64 lanes", "moe", "moe_vec_q8_0_1", 6),
     ("64 lanes", "moe", "moe_gate_q8_0", 6),
     // Scalar registers hold the addresses of the rows of an expert or of two matrices.
@@ -355,11 +357,10 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "moe", "moe_gate_", 7),
     ("64 lanes", "moe", "moe_vec_q4_K_1", 7),
     ("64 lanes", "moe", "moe_vec_q6_K_1", 7),
-    // 8 KiB for the waves, and 4 bytes that tell all of them whether their block is the last.
-    ("64 lanes", "moe", "moe_vec_q2_K_1", 7),
-    ("64 lanes", "moe", "moe_vec_q3_K_1", 7),
     ("1024 registers", "quantized_vec", "q6_K_x1", 7),
     ("1024 registers", "quantized_vec", "gate_mat_vec_q6_K", 7),
+    ("1024 registers", "quantized_vec", "rope_mat_vec_q6_K", 7),
+    ("1024 registers", "quantized_vec", "rope_i_mat_vec_q6_K", 7),
     ("1024 registers", "moe", "moe_gate_q6_K", 7),
     ("1024 registers", "quantized_vec", "_x8", 5),
     ("1024 registers", "quantized_vec", "_x4", 5),
@@ -388,6 +389,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "matmul", "_tiles", 3),
     ("64 lanes", "matmul", "_vec", 5),
     ("64 lanes", "matmul", "matmul_gate_", 7),
+    ("64 lanes", "matmul", "_wide_rope", 7),
     ("1024 registers", "matmul", "_tiles", 4),
     ("", "matmul", "_tiles", 6),
     ("64 lanes", "conv_cores", "_cores", 2),
@@ -687,7 +689,7 @@ fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed
     for (name, instructions) in subject.all_kernels()? {
         let expected = match (name, line.dot2) {
             // In the other kernels, neighbours along k are in different words.
-            (name, _) if !name.ends_with("_rows_vec") && !name.ends_with("_wide_vec") => continue,
+            (name, _) if !["_rows_vec", "_wide_vec", "_wide_rope"].iter().any(|end| name.ends_with(end)) => continue,
             (name, dot2) if name.starts_with("matmul_f16_") => dot2 != "NONE",
             (name, dot2) if name.starts_with("matmul_bf16_") => dot2 == "BOTH",
             _ => continue,

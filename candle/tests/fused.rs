@@ -464,6 +464,72 @@ fn rotated_caches_grow() -> Result<()> {
     Ok(())
 }
 
+/// Layers of queries, keys and values, and caches that grow by what the layers make of some tokens, a few at a time.
+/// The steps beside them are products, and `rope_grow` of the heads.
+fn heads_of(layers: [&dyn fused::Product; 3], dtype: DType, batch: usize, interleaved: bool) -> Result<()> {
+    let (device, k, heads, kv_heads) = (device(), 256, 4, 2);
+    let (d, of) = (32, |t: &Tensor, heads: usize| t.reshape((batch, (), heads, 32))?.transpose(1, 2));
+    let (cos, sin) = (random(&[400, d / 2], dtype, &device)?, random(&[400, d / 2], dtype, &device)?);
+    let (mut cache, mut expected): (Option<Pair>, Option<Pair>) = (None, None);
+    let mut at = 0;
+    for count in [1, 1, 5, 1, 300, 1, 1] {
+        let (x, angles) = (random(&[batch, count, k], dtype, &device)?, [&cos, &sin]);
+        let [q, keys, values] =
+            fused::products_rope_grow_at(layers, &x, [heads, kv_heads], angles, at, interleaved, &cache)?;
+        let [new_q, new_k, new_v] = fused::products(layers, &x)?;
+        let new = [&of(&new_q, heads)?, &of(&new_k, kv_heads)?, &of(&new_v, kv_heads)?];
+        let [its_q, its_keys, its_values] = fused::rope_grow_at(new, angles, at, interleaved, &expected)?;
+        equal(&q, &its_q)?;
+        equal(&keys, &its_keys)?;
+        equal(&values, &its_values)?;
+        if let Some((old, _)) = &cache {
+            equal(&keys.narrow(2, 0, at)?, old)?;
+        }
+        (cache, expected) = (Some((keys, values)), Some((its_keys, its_values)));
+        at += count;
+    }
+    Ok(())
+}
+
+/// One token and more, one text and two; quantized layers of one format and of two, dense layers of every dtype, layers
+/// with biases.
+#[test]
+fn heads_of_products() -> Result<()> {
+    let (device, k, n) = (device(), 256, [128, 64, 64]);
+    for interleaved in [false, true] {
+        for formats in [[GgmlDType::Q4K; 3], [GgmlDType::Q4K, GgmlDType::Q4K, GgmlDType::Q6K], [GgmlDType::F16; 3]] {
+            let layer = |i: usize| {
+                let weights = QTensor::quantize(&random(&[n[i], k], DType::F32, &device)?, formats[i])?;
+                QMatMul::from_qtensor(weights)
+            };
+            let (q, k, v) = (layer(0)?, layer(1)?, layer(2)?);
+            for batch in [1, 2] {
+                heads_of([&q, &k, &v], DType::F32, batch, interleaved)?;
+            }
+            let bias = |n: usize| random(&[n], DType::F32, &device);
+            let biases = (bias(128)?, bias(64)?);
+            heads_of([&fused::Biased(&q, &biases.0), &k, &fused::Biased(&v, &biases.1)], DType::F32, 1, interleaved)?;
+        }
+        for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+            let layer = |i: usize, bias: bool| {
+                let bias = if bias { Some(random(&[n[i]], dtype, &device)?) } else { None };
+                Result::Ok(candle_nn::Linear::new(random(&[n[i], k], dtype, &device)?, bias))
+            };
+            let (q, k, v) = (layer(0, true)?, layer(1, false)?, layer(2, true)?);
+            heads_of([&q, &k, &v], dtype, 1, interleaved)?;
+        }
+    }
+    // Heads that the layers do not have, and angles of another dtype.
+    let layer = candle_nn::Linear::new(random(&[64, k], DType::F32, &device)?, None);
+    let x = random(&[1, 1, k], DType::F32, &device)?;
+    for (heads, dtype) in [([3, 2], DType::F32), ([2, 3], DType::F32), ([2, 2], DType::F16)] {
+        let angles = random(&[1, 16], dtype, &device)?;
+        let layers = [&layer as &dyn fused::Product; 3];
+        assert!(fused::products_rope_grow(layers, &x, heads, [&angles, &angles], false, None).is_err());
+    }
+    Ok(())
+}
+
 /// Attention with a mask and with fewer heads of keys, beside the ops on repeated heads: batches, masks of the dtype,
 /// of f32 and of u8, capped scores, tensors without a kernel. Without a mask, causal functions hide later keys.
 #[test]

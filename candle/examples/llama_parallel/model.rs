@@ -95,12 +95,21 @@ impl Layer {
     fn attend(&mut self, x: &Tensor, angles: [&Tensor; 2]) -> Result<Tensor> {
         let (tokens, head) = (x.dim(1)?, self.split.head);
         let Split { heads, kv_heads, .. } = self.split;
-        let all = self.queries_keys_values.forward(x)?.reshape((1, tokens, heads + 2 * kv_heads, head))?;
-        // (1, n, tokens, width of a head)
-        let part = |first, n| all.narrow(2, first, n)?.transpose(1, 2);
-        let (q, k, v) = (part(0, heads)?, part(heads, kv_heads)?, part(heads + kv_heads, kv_heads)?);
         let cache = self.cache.as_ref().map(|(keys, values)| (keys, values));
-        let [q, k, v] = fused::rope_grow([&q, &k, &v], angles, false, cache)?;
+        // A single token's heads are rotated in the launch of their products.
+        let [q, k, v] = if tokens == 1 {
+            let weights = self.queries_keys_values.weight();
+            let rows = |first, n| Ok(Linear::new(weights.narrow(0, first * head, n * head)?, None));
+            let layers = [rows(0, heads), rows(heads, kv_heads), rows(heads + kv_heads, kv_heads)];
+            let [q, k, v]: [Result<Linear>; 3] = layers;
+            fused::products_rope_grow([&q?, &k?, &v?], x, [heads, kv_heads], angles, false, cache)?
+        } else {
+            let all = self.queries_keys_values.forward(x)?.reshape((1, tokens, heads + 2 * kv_heads, head))?;
+            // (1, n, tokens, width of a head)
+            let part = |first, n| all.narrow(2, first, n)?.transpose(1, 2);
+            let (q, k, v) = (part(0, heads)?, part(heads, kv_heads)?, part(heads + kv_heads, kv_heads)?);
+            fused::rope_grow([&q, &k, &v], angles, false, cache)?
+        };
         self.cache = Some((k.clone(), v.clone()));
         let mixed = fused::attention(&q, &k, &v, tokens > 1, (head as f64).sqrt().recip())?;
         Ok(self.attention_output.forward(&mixed.transpose(1, 2)?.reshape((1, tokens, self.split.heads * head))?)?)

@@ -161,6 +161,12 @@ pub fn products_of_one_input_are_one_launch() -> Result<()> {
     let x = Tensor::randn(0f32, 1., (1, DIM), &device)?;
     assert_eq!(calls_of(|| fused::products([&a, &a, &a], &x.exp()?))?, [launches(1 + 1 + 1)]);
     assert_eq!(calls_of(|| fused::products([&a, &a, &b], &x.exp()?))?, [launches(1 + 1 + 2)]);
+    let (angles, token) = (Tensor::randn(0f32, 1., (1, DIM / 4), &device)?, x.unsqueeze(0)?);
+    for (layers, count) in [([&a, &a, &a], 1), ([&a, &a, &b], 2)] {
+        let layers = layers.map(|layer| layer as &dyn fused::Product);
+        let heads = || fused::products_rope_grow(layers, &token.exp()?, [2, 2], [&angles, &angles], true, None);
+        assert_eq!(calls_of(heads)?, [launches(1 + 1 + count)]);
+    }
     let half = x.to_dtype(DType::BF16)?;
     assert_eq!(calls_of(|| fused::product_of(&a, &half.exp()?, DType::F32))?, [launches(1 + 1 + 1)]);
     let silu = Activation::Silu;
