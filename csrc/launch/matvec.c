@@ -46,13 +46,13 @@ uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64
   const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size;
   const uint64_t held =
       crk_priv_held_blocks(self, function, threads, 0, most_unit_blocks(self, product->columns)) / products;
-  const uint32_t least = grain == 1 ? least_block_rows(self, product->rows) : 1;
-  const uint64_t wanted = crk_priv_least(held, shares / least);
+  const uint32_t least = least_block_rows(self, product->rows) / grain;
+  const uint64_t wanted = crk_priv_least(held, shares / (least > 1 ? least : 1));
   /* A block's rows must be below 2^31, which takes more than `countable` blocks. */
   const uint64_t countable = product->rows >> 31;
   uint64_t blocks = wanted > countable ? wanted : countable + 1;
   if (product->columns == 1) {
-    const uint64_t across = grain == 1 ? CRK_VEC_WAVES : 1; /* shares that a block makes at a time */
+    const uint64_t across = grain < CRK_VEC_WAVES ? CRK_VEC_WAVES / grain : 1; /* shares that a block makes at once */
     const uint64_t each = crk_priv_ceil_div(shares, blocks * across);
     const uint64_t even = crk_priv_ceil_div(shares, each * across);
     if (even >= blocks - blocks / IDLE_SHARE) {
