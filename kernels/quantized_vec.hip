@@ -1,6 +1,6 @@
 /* Kernels of the module `quantized_vec`: the launchers' products of quantized weights with one to eight columns
- * (quantized/matvec_tile.h, quantized/matvec_few.h), gates of feed-forward layers (quantized/matvec_gate.h), and rotated
- * heads (quantized/matvec_rope.h). This file only names the instances. */
+ * (quantized/matvec_tile.h, quantized/matvec_few.h), gates of feed-forward layers (quantized/matvec_gate.h), and
+ * rotated heads (quantized/matvec_rope.h). This file only names the instances. */
 #include "elementwise/instances.h"
 #include "quantized/matvec_few.h"
 #include "quantized/matvec_gate.h"

@@ -1,4 +1,4 @@
-// include/ fnv1a 0820d74caaa7e47070107f5303cf7236
+// include/ fnv1a dbe217ea02bc172a49272d73fc84bbe9
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2754,7 +2754,9 @@ unsafe extern "C" {
         sin: crk_const_view_t,
     ) -> crk_status_t;
 }
-/// The heads of queries, of keys or of values, as crk_mul_mat_vec_rope and crk_matmul_rope make them.
+/** The heads of queries, of keys or of values of one token, as crk_mul_mat_vec_rope and crk_matmul_rope make them. The
+ kind of the rotation is ROPE or ROPE_I. heads \* d is less than 2^31, and may be 0. A dst overlaps no other view, from
+ its first to its last element: two caches must not lie between each other's heads.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_head_weights {
@@ -2808,7 +2810,9 @@ impl Default for crk_head_weights {
         }
     }
 }
-/// The heads of queries, of keys or of values, as crk_mul_mat_vec_rope and crk_matmul_rope make them.
+/** The heads of queries, of keys or of values of one token, as crk_mul_mat_vec_rope and crk_matmul_rope make them. The
+ kind of the rotation is ROPE or ROPE_I. heads \* d is less than 2^31, and may be 0. A dst overlaps no other view, from
+ its first to its last element: two caches must not lie between each other's heads.*/
 pub type crk_head_weights_t = crk_head_weights;
 unsafe extern "C" {
     /** dst\[b.., i, j\] = the sum over l of lhs\[b.., i, l\] \* rhs\[b.., l, j\]. lhs is (b.., m, k), rhs is (b.., k, n) and dst is
@@ -2917,11 +2921,11 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** The heads of a token: products of a row x of k contiguous elements with `count` matrices, 1 to CRK_MOST_GROUPED, and
  their rotary embeddings. Each result goes to its place in dst, which may be a row of a cache. d is even; cos and sin
- have d / 2 contiguous elements. dtypes BF16, F16, F32 and F64, the same for all views. A dst overlaps no other view.
- The results have the bits of crk_matmul_grouped and crk_rope_qkv.
+ have d / 2 contiguous elements. dtypes BF16, F16, F32 and F64, the same for all views. The results have the bits of
+ crk_matmul_grouped and crk_rope_qkv.
 
- One launch under the conditions of crk_matmul_grouped. Otherwise two or three launches for each matrix, and scratch
- memory for its results. Fails as crk_matmul_grouped and crk_rope_qkv do.*/
+ One launch under the conditions of crk_matmul_grouped. Otherwise the products of crk_matmul in scratch memory, and a
+ rotation for two parts that are rotated and one that is not. Fails as crk_matmul_grouped and crk_rope_qkv do.*/
     pub fn crk_matmul_rope(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -3246,11 +3250,11 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The heads of a token: products of one column with `count` matrices, at most CRK_MOST_GROUPED, and their rotary
- embeddings, in one launch without scratch memory. Each result goes to its place in dst, which may be a row of a cache.
- weights have heads \* d rows of k elements, d is even, and k is not 0. x is one column of crk_quantize_columns. bias,
- dst, cos and sin are F32; cos and sin have d / 2 contiguous elements. A dst overlaps no other view. The results have
- the bits of crk_mul_mat_vec_grouped and crk_rope_qkv.*/
+    /** The heads of a token: products of one column with `count` matrices, 1 to CRK_MOST_GROUPED, and their rotary
+ embeddings, in one launch without scratch memory. Each result goes to its place in dst, which may be a row of a
+ cache. weights have heads \* d rows of k elements, d is even, and k is not 0. x is one column of crk_quantize_columns.
+ bias, dst, cos and sin are F32; cos and sin have d / 2 contiguous elements. The results have the bits of
+ crk_mul_mat_vec_grouped and crk_rope_qkv.*/
     pub fn crk_mul_mat_vec_rope(
         self_: crk_device_t,
         quant: crk_quant_t,

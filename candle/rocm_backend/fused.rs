@@ -144,8 +144,8 @@ pub fn rope_qkv(qkv: [&Tensor; 3], angles: [&Tensor; 2], interleaved: bool) -> R
 }
 
 /// The queries, keys and values of `x` (batch, tokens, k) by three layers, cut into heads, and [`rope_grow`] of them.
-/// There are as many heads of values as of keys. For one token, a ROCm device does all this in one launch for each
-/// format of weights.
+/// There are as many heads of values as of keys. For one token, a ROCm device needs one launch per format of the
+/// weights.
 pub fn products_rope_grow(
     layers: [&dyn Product; 3],
     x: &Tensor,

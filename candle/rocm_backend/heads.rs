@@ -6,7 +6,7 @@ use super::{RocmStorage, WrapErr, dtype_of, elements, kernels};
 use crate::op::BackpropOp;
 use crate::{DType, Layout, Result, Shape, Storage, Tensor};
 
-/// What a launch makes of a token: its queries, and the last keys and values of caches, which grow in place.
+/// The heads of one token: its queries, and the last keys and values of caches, which grow in place.
 #[derive(Debug, Clone, Copy)]
 pub struct Heads<'a> {
     /// The heads of queries, keys and values.
@@ -15,9 +15,9 @@ pub struct Heads<'a> {
     pub d: usize,
     /// Whether neighbours are a pair that is rotated, as for `rope_i`.
     pub interleaved: bool,
-    /// The cosines and sines of the token's place, d / 2 each.
+    /// The cosines and sines of the token's place, (1, d / 2) each.
     pub angles: [&'a Tensor; 2],
-    /// None begins the caches.
+    /// Without them, new caches begin.
     pub cache: Option<(&'a Tensor, &'a Tensor)>,
 }
 
@@ -42,11 +42,12 @@ impl Heads<'_> {
             dims.len() == 4 && [dims[0], dims[1], dims[3]] == [batch, heads, d] && cache.elem_count() > 0 && like(cache)
         };
         token.device().is_rocm()
+            && like(token)
             && matches!(token.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64)
             && self.counts.iter().all(|heads| *heads > 0 && heads.saturating_mul(self.d) <= i32::MAX as usize)
             && self.d > 0
             && self.d % 2 == 0
-            && self.angles.iter().all(|t| t.elem_count() == self.d / 2 && t.is_contiguous() && like(t))
+            && self.angles.iter().all(|t| t.dims() == [1, self.d / 2] && t.is_contiguous() && like(t))
             && self.cache.is_none_or(|(keys, values)| goes_on(keys, 1) && goes_on(values, 2))
     }
 

@@ -319,8 +319,8 @@ impl QRocmStorage {
         Ok(Some(results))
     }
 
-    /// The heads of a token of f32, with biases of f32: `crk_mul_mat_vec_rope`. Those of one format are a launch. None as
-    /// for [`Self::products`] and [`Heads::make`].
+    /// The heads of a token of f32, with biases of f32: `crk_mul_mat_vec_rope`. Those of one format are a launch. None
+    /// as for [`Self::products`] and [`Heads::make`].
     pub fn heads(
         weights: [(&Self, &Shape); 3],
         biases: &[Option<kernels::View<'_>>],

@@ -464,35 +464,59 @@ fn rotated_caches_grow() -> Result<()> {
     Ok(())
 }
 
-/// Layers of queries, keys and values, and caches that grow by what the layers make of some tokens, a few at a time.
-/// The steps beside them are products, and `rope_grow` of the heads.
-fn heads_of(layers: [&dyn fused::Product; 3], dtype: DType, batch: usize, interleaved: bool) -> Result<()> {
-    let (device, k, heads, kv_heads) = (device(), 256, 4, 2);
-    let (d, of) = (32, |t: &Tensor, heads: usize| t.reshape((batch, (), heads, 32))?.transpose(1, 2));
-    let (cos, sin) = (random(&[400, d / 2], dtype, &device)?, random(&[400, d / 2], dtype, &device)?);
-    let (mut cache, mut expected): (Option<Pair>, Option<Pair>) = (None, None);
+/// Elements of a head, and the heads of queries and of keys.
+const HEAD: usize = 32;
+const HEADS: [usize; 2] = [4, 2];
+
+/// The heads of `x` by three layers, and the caches that they follow, beside the steps: products, and `rope_grow` of
+/// the heads.
+fn heads_of(
+    layers: [&dyn fused::Product; 3],
+    x: &Tensor,
+    (angles, at, interleaved): ([&Tensor; 2], usize, bool),
+    cache: &Option<Pair>,
+) -> Result<[Tensor; 3]> {
+    let heads = fused::products_rope_grow_at(layers, x, HEADS, angles, at, interleaved, cache)?;
+    let (batch, tokens, _) = x.dims3()?;
+    let [q, k, v] = fused::products(layers, x)?;
+    let split = |t: &Tensor, heads: usize| t.reshape((batch, tokens, heads, HEAD))?.transpose(1, 2);
+    let new = [&split(&q, HEADS[0])?, &split(&k, HEADS[1])?, &split(&v, HEADS[1])?];
+    // A copy of the caches has no room of its own, so that the two do not meet.
+    let copy = cache.as_ref().map(|(k, v)| Result::Ok((k.copy()?, v.copy()?))).transpose()?;
+    let expected = fused::rope_grow_at(new, angles, at, interleaved, &copy)?;
+    for (got, expected) in heads.iter().zip(&expected) {
+        equal(got, expected)?;
+    }
+    Ok(heads)
+}
+
+/// Tokens, a few at a time. Two continuations of one cache do not disturb each other.
+fn heads_of_tokens(layers: [&dyn fused::Product; 3], dtype: DType, batch: usize, interleaved: bool) -> Result<()> {
+    let device = device();
+    let (cos, sin) = (random(&[400, HEAD / 2], dtype, &device)?, random(&[400, HEAD / 2], dtype, &device)?);
+    let mut cache: Option<Pair> = None;
     let mut at = 0;
     for count in [1, 1, 5, 1, 300, 1, 1] {
-        let (x, angles) = (random(&[batch, count, k], dtype, &device)?, [&cos, &sin]);
-        let [q, keys, values] =
-            fused::products_rope_grow_at(layers, &x, [heads, kv_heads], angles, at, interleaved, &cache)?;
-        let [new_q, new_k, new_v] = fused::products(layers, &x)?;
-        let new = [&of(&new_q, heads)?, &of(&new_k, kv_heads)?, &of(&new_v, kv_heads)?];
-        let [its_q, its_keys, its_values] = fused::rope_grow_at(new, angles, at, interleaved, &expected)?;
-        equal(&q, &its_q)?;
-        equal(&keys, &its_keys)?;
-        equal(&values, &its_values)?;
-        if let Some((old, _)) = &cache {
-            equal(&keys.narrow(2, 0, at)?, old)?;
-        }
-        (cache, expected) = (Some((keys, values)), Some((its_keys, its_values)));
+        let (x, other) = (random(&[batch, count, 256], dtype, &device)?, random(&[batch, count, 256], dtype, &device)?);
+        let place = ([&cos, &sin], at, interleaved);
+        let [_, keys, values] = heads_of(layers, &x, place, &cache)?;
+        let (keys_before, values_before) = (keys.copy()?, values.copy()?);
+        heads_of(layers, &other, place, &cache)?;
+        equal(&keys, &keys_before)?;
+        equal(&values, &values_before)?;
+        cache = Some((keys, values));
         at += count;
     }
+    // A cache that is a part of a tensor.
+    let whole = random(&[batch, 3, 9, HEAD], dtype, &device)?;
+    let part = whole.narrow(1, 1, 2)?.narrow(2, 2, 7)?;
+    let x = random(&[batch, 1, 256], dtype, &device)?;
+    heads_of(layers, &x, ([&cos, &sin], 7, interleaved), &Some((part.clone(), part)))?;
     Ok(())
 }
 
 /// One token and more, one text and two; quantized layers of one format and of two, dense layers of every dtype, layers
-/// with biases.
+/// with biases, layers that are rows of one matrix.
 #[test]
 fn heads_of_products() -> Result<()> {
     let (device, k, n) = (device(), 256, [128, 64, 64]);
@@ -504,29 +528,37 @@ fn heads_of_products() -> Result<()> {
             };
             let (q, k, v) = (layer(0)?, layer(1)?, layer(2)?);
             for batch in [1, 2] {
-                heads_of([&q, &k, &v], DType::F32, batch, interleaved)?;
+                heads_of_tokens([&q, &k, &v], DType::F32, batch, interleaved)?;
             }
             let bias = |n: usize| random(&[n], DType::F32, &device);
             let biases = (bias(128)?, bias(64)?);
-            heads_of([&fused::Biased(&q, &biases.0), &k, &fused::Biased(&v, &biases.1)], DType::F32, 1, interleaved)?;
+            let (q, v) = (fused::Biased(&q, &biases.0), fused::Biased(&v, &biases.1));
+            heads_of_tokens([&q, &k, &v], DType::F32, 1, interleaved)?;
         }
         for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
-            let layer = |i: usize, bias: bool| {
-                let bias = if bias { Some(random(&[n[i]], dtype, &device)?) } else { None };
-                Result::Ok(candle_nn::Linear::new(random(&[n[i], k], dtype, &device)?, bias))
+            let all = random(&[256, k], dtype, &device)?;
+            let layer = |first: usize, n: usize, bias: bool| {
+                let bias = if bias { Some(random(&[n], dtype, &device)?) } else { None };
+                Result::Ok(candle_nn::Linear::new(all.narrow(0, first, n)?, bias))
             };
-            let (q, k, v) = (layer(0, true)?, layer(1, false)?, layer(2, true)?);
-            heads_of([&q, &k, &v], dtype, 1, interleaved)?;
+            let (q, k, v) = (layer(0, 128, true)?, layer(128, 64, false)?, layer(192, 64, true)?);
+            heads_of_tokens([&q, &k, &v], dtype, 1, interleaved)?;
         }
     }
-    // Heads that the layers do not have, and angles of another dtype.
+    // Heads that the layers do not have, angles and caches of another dtype, a cache of other heads.
     let layer = candle_nn::Linear::new(random(&[64, k], DType::F32, &device)?, None);
     let x = random(&[1, 1, k], DType::F32, &device)?;
-    for (heads, dtype) in [([3, 2], DType::F32), ([2, 3], DType::F32), ([2, 2], DType::F16)] {
-        let angles = random(&[1, 16], dtype, &device)?;
+    let refused = |heads, angles: DType, cache: Option<&Tensor>| -> Result<bool> {
+        let angles = random(&[1, 16], angles, &device)?;
         let layers = [&layer as &dyn fused::Product; 3];
-        assert!(fused::products_rope_grow(layers, &x, heads, [&angles, &angles], false, None).is_err());
-    }
+        let cache = cache.map(|cache| (cache, cache));
+        Ok(fused::products_rope_grow(layers, &x, heads, [&angles, &angles], false, cache).is_err())
+    };
+    assert!(refused([3, 2], DType::F32, None)? && refused([2, 3], DType::F32, None)?);
+    assert!(refused([2, 2], DType::F16, None)? && !refused([2, 2], DType::F32, None)?);
+    let (halves, heads) =
+        (random(&[1, 2, 3, HEAD], DType::F16, &device)?, random(&[1, 3, 3, HEAD], DType::F32, &device)?);
+    assert!(refused([2, 2], DType::F32, Some(&halves))? && refused([2, 2], DType::F32, Some(&heads))?);
     Ok(())
 }
 

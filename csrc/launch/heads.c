@@ -1,15 +1,10 @@
-/* What launchers of products and of rotary embeddings share (kernels/reduce/rope_heads.h). */
+/* Shared by the launchers of products and of rotary embeddings (kernels/reduce/rope_heads.h). */
 #include "launch/heads.h"
 
 #include "launch/sliding.h"
 
-/* The names of a part's arguments. */
-typedef struct part_names {
-  const char *weights, *bias, *dst;
-} part_names_t;
-
-#define PART_NAMES(i) {"parts[" #i "].weights", "parts[" #i "].bias", "parts[" #i "].dst"}
-static const part_names_t names[CRK_MOST_GROUPED] = {PART_NAMES(0), PART_NAMES(1), PART_NAMES(2)};
+#define PART_NAMES(i) {"parts[" #i "].layout", "parts[" #i "].weights", "parts[" #i "].dst", "parts[" #i "].bias"}
+const crk_matrix_names_t crk_priv_head_names[CRK_MOST_GROUPED] = {PART_NAMES(0), PART_NAMES(1), PART_NAMES(2)};
 
 static uint32_t element_bytes(const crk_heads_t *heads) { return (uint32_t)crk_dtype_size(heads->dtype); }
 
@@ -42,9 +37,10 @@ crk_status_t crk_priv_heads_check(const crk_heads_t *heads) {
     CRK_REFUSE_IF(part->heads > 1 && part->head_stride < d,
                   "%s: parts[%zu].head_stride is %zu, less than d, which is %zu", where, i, part->head_stride, d);
     CRK_TRY(dst_elements(heads, i, &elements));
-    CRK_TRY(crk_priv_check_elements(where, names[i].dst, crk_const(part->dst), elements, element_bytes(heads)));
+    CRK_TRY(crk_priv_check_elements(where, crk_priv_head_names[i].dst, crk_const(part->dst), elements,
+                                    element_bytes(heads)));
     if (crk_priv_is_given(part->bias)) {
-      CRK_TRY(crk_priv_check_elements(where, names[i].bias, part->bias, rows, element_bytes(heads)));
+      CRK_TRY(crk_priv_check_elements(where, crk_priv_head_names[i].bias, part->bias, rows, element_bytes(heads)));
     }
   }
   return CRK_OK;
@@ -54,7 +50,7 @@ crk_status_t crk_priv_heads_check_apart(const crk_heads_t *heads) {
   const size_t bytes = element_bytes(heads), angles = heads->d / 2 * bytes;
   size_t sizes[CRK_MOST_GROUPED];
   for (size_t i = 0; i < heads->count; i++) {
-    const char *where = heads->where, *name = names[i].dst;
+    const char *where = heads->where, *name = crk_priv_head_names[i].dst;
     const void *dst = heads->parts[i].dst.ptr;
     CRK_TRY(dst_elements(heads, i, &sizes[i]));
     sizes[i] *= bytes;
@@ -63,12 +59,12 @@ crk_status_t crk_priv_heads_check_apart(const crk_heads_t *heads) {
     CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], "sin", heads->sin.ptr, angles));
     for (size_t j = 0; j < heads->count; j++) {
       const crk_head_weights_t *other = &heads->parts[j];
-      CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], names[j].weights, heads->weights[j],
+      CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], crk_priv_head_names[j].weights, heads->weights[j],
                                    heads->weights_bytes[j]));
-      CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], names[j].bias, other->bias.ptr,
+      CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], crk_priv_head_names[j].bias, other->bias.ptr,
                                    other->bias.ptr == NULL ? 0 : other->heads * heads->d * bytes));
       if (j < i) {
-        CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], names[j].dst, other->dst.ptr, sizes[j]));
+        CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], crk_priv_head_names[j].dst, other->dst.ptr, sizes[j]));
       }
     }
   }

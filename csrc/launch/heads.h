@@ -5,6 +5,14 @@
 #include "call/rope_call.h"
 #include "launch/launcher.h"
 
+/* The names of a matrix's arguments, for errors. */
+typedef struct crk_matrix_names {
+  const char *layout, *weights, *dst, *bias;
+} crk_matrix_names_t;
+
+/* Those of each part. */
+extern const crk_matrix_names_t crk_priv_head_names[CRK_MOST_GROUPED];
+
 /* The heads of a token; `parts` and `count` are those of the public functions. */
 typedef struct crk_heads {
   const char *where; /* the public function's name */

@@ -34,12 +34,19 @@ bool crk_priv_wide_fits(crk_device_t self, const crk_wide_product_t *product, ui
   return fits && places % PIECE_BYTES == 0;
 }
 
-/* The pairs of a block, about `wanted` and at most `most`. Unless neighbours are a pair, they divide those of a head: the
- * rows of a block then follow each other in both halves of it. */
+/* The pairs of a block: `wanted` or more, at most `most`. Unless neighbours are a pair, the pairs of a block divide
+ * those of a head, so that its rows follow each other in both halves of the head. Then they may be fewer. */
 static uint32_t block_pairs(const crk_heads_t *heads, uint64_t wanted, uint32_t most) {
-  uint32_t pairs = (uint32_t)crk_priv_least(wanted, most);
-  while (heads->kind == CRK_ROPE_KIND_ROPE && (heads->d / 2) % pairs != 0) {
-    pairs--;
+  const uint32_t least = (uint32_t)crk_priv_least(wanted, most);
+  const size_t half = heads->d / 2;
+  uint32_t pairs = least;
+  while (heads->kind == CRK_ROPE_KIND_ROPE && pairs <= most && half % pairs != 0) {
+    pairs++;
+  }
+  if (pairs > most) {
+    for (pairs = least; half % pairs != 0;) {
+      pairs--;
+    }
   }
   return pairs;
 }
@@ -64,7 +71,7 @@ static uint32_t divide_wide(crk_device_t self, crk_function_t function, crk_wide
   for (uint32_t i = 0; i < matrices; i++) {
     rows += product->matrix[i].rows;
   }
-  /* A thread has two sums at hand: those of two rows, or of a row of both matrices. */
+  /* A thread has two sums at hand. */
   const uint32_t step = 2 / per, room = CRK_WIDE_SUMS / (threads / CRK_GROUP_THREADS) / per;
   const uint64_t wanted = crk_priv_ceil_div(rows, held * (is_cuda ? CUDA_PASSES : 1));
   const uint64_t whole = crk_priv_ceil_div(wanted, step) * step;
@@ -96,22 +103,15 @@ crk_status_t crk_priv_wide_multiply(crk_device_t self, crk_dtype_t dtype, crk_wi
 
 /* ---- several matrices at once */
 
-/* The names of a matrix's arguments. */
-typedef struct matrix_names {
-  const char *layout, *weights, *dst, *bias;
-} matrix_names_t;
-
 #define MATRIX_NAMES(i) \
   {"weights[" #i "].layout", "weights[" #i "].weights", "weights[" #i "].dst", "weights[" #i "].bias"}
-static const matrix_names_t grouped_names[CRK_MOST_GROUPED] = {MATRIX_NAMES(0), MATRIX_NAMES(1), MATRIX_NAMES(2)};
-#define PART_NAMES(i) {"parts[" #i "].layout", "parts[" #i "].weights", "parts[" #i "].dst", "parts[" #i "].bias"}
-static const matrix_names_t part_names[CRK_MOST_GROUPED] = {PART_NAMES(0), PART_NAMES(1), PART_NAMES(2)};
-static const matrix_names_t gate_names[] = {{"gate_layout", "gate", "dst", NULL}, {"up_layout", "up", NULL, NULL}};
+static const crk_matrix_names_t grouped_names[CRK_MOST_GROUPED] = {MATRIX_NAMES(0), MATRIX_NAMES(1), MATRIX_NAMES(2)};
+static const crk_matrix_names_t gate_names[] = {{"gate_layout", "gate", "dst", NULL}, {"up_layout", "up", NULL, NULL}};
 
 /* A row and its matrices. `product` is filled in, apart from how blocks share the work. */
 typedef struct vec_problem {
   const char *where;
-  const matrix_names_t *names;
+  const crk_matrix_names_t *names;
   crk_dtype_t dtype;
   uint32_t element_bytes, count;
   crk_const_view_t x;
@@ -123,7 +123,7 @@ typedef struct vec_problem {
 /* Checks the weights and their place in memory; their dst is not checked. */
 static crk_status_t describe_weights(vec_problem_t *problem, uint32_t i, size_t *bytes) {
   const crk_matmul_weights_t *weights = &problem->weights[i];
-  const matrix_names_t *names = &problem->names[i];
+  const crk_matrix_names_t *names = &problem->names[i];
   const crk_tensor_t tensor = {names->layout, names->weights, weights->layout, weights->weights,
                                problem->element_bytes};
   crk_extent_t extent;
@@ -287,31 +287,58 @@ crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dt
 
 /* ---- rotated heads */
 
-/* The product of one part in scratch memory, and its rotation or its copy. */
-static crk_status_t rotate_apart(crk_device_t self, const crk_heads_t *heads, const vec_problem_t *problem,
-                                 uint32_t i) {
-  const crk_head_weights_t *part = &heads->parts[i];
-  const size_t d = heads->d, bytes = part->heads * d * problem->element_bytes;
-  const size_t dims[] = {1, part->heads, 1, d}, none[] = {1, 0, 1, d}, row[] = {1, d / 2};
-  crk_layout_t src, empty, angles;
-  CRK_TRY(crk_layout_contiguous(dims, 4, &src));
-  CRK_TRY(crk_layout_contiguous(none, 4, &empty));
+/* Rotates or copies the products of the parts, of which `results` has one after another. A launch takes two parts that
+ * are rotated, and one that is not. */
+static crk_status_t rotate_results(crk_device_t self, const crk_heads_t *heads, size_t element_bytes, char *results) {
+  const size_t d = heads->d, row[] = {1, d / 2}, none[] = {1, 0, 1, d};
+  crk_layout_t src[CRK_MOST_GROUPED], dst[CRK_MOST_GROUPED], empty, angles;
   CRK_TRY(crk_layout_contiguous(row, 2, &angles));
-  crk_layout_t dst = src;
-  dst.strides[1] = part->head_stride;
+  CRK_TRY(crk_layout_contiguous(none, 4, &empty));
+  crk_rope_rows_t rows[CRK_MOST_GROUPED];
+  bool is_done[CRK_MOST_GROUPED] = {false};
+  for (size_t i = 0; i < heads->count; i++) {
+    const crk_head_weights_t *part = &heads->parts[i];
+    const size_t dims[] = {1, part->heads, 1, d}, bytes = part->heads * d * element_bytes;
+    CRK_TRY(crk_layout_contiguous(dims, 4, &src[i]));
+    dst[i] = src[i];
+    dst[i].strides[1] = part->head_stride;
+    rows[i] = (crk_rope_rows_t){&src[i], {results, bytes}, &dst[i], part->dst};
+    results += bytes;
+  }
+  for (;;) {
+    const crk_rope_rows_t nothing = {&empty, rows[0].src, &empty, rows[0].dst};
+    crk_rope_rows_t taken[3] = {nothing, nothing, nothing};
+    int rotated = 0, copied = 2;
+    for (size_t i = 0; i < heads->count; i++) {
+      int *const next = heads->parts[i].rotates ? &rotated : &copied;
+      if (!is_done[i] && *next < (heads->parts[i].rotates ? 2 : 3)) {
+        taken[(*next)++] = rows[i];
+        is_done[i] = true;
+      }
+    }
+    if (rotated == 0 && copied == 2) {
+      return CRK_OK;
+    }
+    CRK_TRY(crk_rope_qkv(self, heads->kind, heads->dtype, taken, &angles, heads->cos, &angles, heads->sin));
+  }
+}
+
+/* The products in scratch memory, and then their rotation. */
+static crk_status_t rotate_apart(crk_device_t self, const crk_heads_t *heads, const vec_problem_t *problem) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < heads->count; i++) {
+    bytes += heads->parts[i].heads * heads->d * problem->element_bytes;
+  }
   void *scratch;
   CRK_TRY(crk_alloc(self, bytes, &scratch));
-  const crk_view_t results = {scratch, bytes};
-  crk_status_t status = multiply_alone(self, problem, i, results);
-  if (status == CRK_OK) {
-    crk_rope_rows_t rows[3];
-    for (int k = 0; k < 3; k++) {
-      rows[k] = (crk_rope_rows_t){&empty, crk_const(results), &empty, part->dst};
-    }
-    /* crk_rope_qkv rotates the first two, and copies the third. */
-    rows[part->rotates ? 0 : 2] = (crk_rope_rows_t){&src, crk_const(results), &dst, part->dst};
-    status = crk_rope_qkv(self, heads->kind, heads->dtype, rows, &angles, heads->cos, &angles, heads->sin);
+  char *at = scratch;
+  crk_status_t status = CRK_OK;
+  for (uint32_t i = 0; i < heads->count && status == CRK_OK; i++) {
+    const crk_view_t results = {at, heads->parts[i].heads * heads->d * problem->element_bytes};
+    status = multiply_alone(self, problem, i, results);
+    at += results.bytes;
   }
+  status = status == CRK_OK ? rotate_results(self, heads, problem->element_bytes, scratch) : status;
   return crk_priv_free_after(self, status, scratch);
 }
 
@@ -335,30 +362,34 @@ crk_status_t crk_matmul_rope(crk_device_t self, crk_dtype_t dtype, crk_rope_kind
   for (size_t i = 0; i < count; i++) {
     weights[i] = (crk_matmul_weights_t){parts[i].layout, parts[i].weights, parts[i].dst, parts[i].bias};
   }
-  vec_problem_t problem = {
-      .where = where, .names = part_names, .dtype = dtype, .count = (uint32_t)count, .x = x, .weights = weights};
+  vec_problem_t problem = {.where = where,
+                           .names = crk_priv_head_names,
+                           .dtype = dtype,
+                           .count = (uint32_t)count,
+                           .x = x,
+                           .weights = weights};
   CRK_TRY(begin_vec(self, &problem, k, heads.weights_bytes));
   heads.x_bytes = k * problem.element_bytes;
   for (uint32_t i = 0; i < count; i++) {
     crk_wide_matrix_t *matrix = &problem.product.matrix[i];
     CRK_REFUSE_IF(matrix->rows != parts[i].heads * d, "%s: %s.dims[0] is %zu, but heads is %zu and d is %zu", where,
-                  part_names[i].layout, (size_t)matrix->rows, parts[i].heads, d);
+                  crk_priv_head_names[i].layout, (size_t)matrix->rows, parts[i].heads, d);
     heads.weights[i] = matrix->first;
     matrix->bias = parts[i].bias.ptr;
     matrix->dst = parts[i].dst.ptr;
   }
   CRK_TRY(crk_priv_heads_check_apart(&heads));
   bool is_one = problem.is_along_k && crk_priv_wide_fits(self, &problem.product, problem.count, problem.element_bytes);
+  size_t pairs = 0;
   for (uint32_t i = 0; i < count; i++) {
     is_one = is_one && parts[i].heads != 0;
+    pairs += crk_priv_head_pairs(&heads, i);
+  }
+  if (pairs == 0) {
+    return CRK_OK;
   }
   if (!is_one) {
-    for (uint32_t i = 0; i < count; i++) {
-      if (parts[i].heads != 0) {
-        CRK_TRY(rotate_apart(self, &heads, &problem, i));
-      }
-    }
-    return CRK_OK;
+    return rotate_apart(self, &heads, &problem);
   }
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_ROPE + (uint32_t)dtype, CRK_MODULE_MATMUL, &function,
@@ -368,5 +399,9 @@ crk_status_t crk_matmul_rope(crk_device_t self, crk_dtype_t dtype, crk_rope_kind
     call.product.matrix[i].rows = crk_priv_head_pairs(&heads, i);
   }
   const uint32_t blocks = divide_wide(self, function, &call.product, problem.count, 2, &heads, problem.element_bytes);
+  /* So many blocks have a pair each, where the pairs of a head have no other divisor. */
+  if ((uint64_t)blocks * call.product.threads > UINT32_MAX) {
+    return rotate_apart(self, &heads, &problem);
+  }
   return launch_wide(self, function, &call.product, blocks, &call);
 }

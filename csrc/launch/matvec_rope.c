@@ -4,14 +4,16 @@
 
 _Static_assert(2 * (int)CRK_QUANT_COUNT == CRK_SLOTS_OF(ROPE_MAT_VEC), "as the list of slots counts");
 
-/* Divides the pairs among blocks, and returns the number of blocks. Unless neighbours are a pair, the pairs of a block
- * divide those of a head: the rows of a tile then follow each other in both halves of it. */
+/* Divides the pairs among blocks, and returns the number of blocks. Unless neighbours are a pair, a tile ends with the
+ * half of a head. So that no block has a short tile more than others, the pairs of a block divide those of a head. */
 static uint32_t divide_pairs(crk_device_t self, crk_function_t function, const crk_heads_t *heads,
                              crk_vec_product_t *product) {
   if (heads->kind == CRK_ROPE_KIND_ROPE_I) {
     return crk_priv_divide_rows(self, function, 1, 2, product);
   }
-  const uint32_t half = (uint32_t)(heads->d / 2), blocks = crk_priv_divide_rows(self, function, 1, 1, product);
+  crk_vec_product_t of_rows = *product;
+  of_rows.rows *= 2;
+  const uint32_t half = (uint32_t)(heads->d / 2), blocks = crk_priv_divide_rows(self, function, 1, 2, &of_rows);
   uint32_t pairs = (uint32_t)crk_priv_least(half, crk_priv_ceil_div(product->rows, blocks));
   while (half % pairs != 0) {
     pairs++;
@@ -43,15 +45,14 @@ crk_status_t crk_mul_mat_vec_rope(crk_device_t self, crk_quant_t quant, crk_rope
   CRK_TRY(crk_priv_heads_check(&heads));
   CRK_TRY(crk_priv_checked_product(where, "bytes of x", k / CRK_Q8_1_BLOCK, CRK_Q8_1_BYTES, &heads.x_bytes));
   CRK_TRY(crk_priv_check_elements(where, "x", x, heads.x_bytes / 4, 4));
-  static const char *const names[CRK_MOST_GROUPED] = {"parts[0].weights", "parts[1].weights", "parts[2].weights"};
   const uint64_t rows_of_pair = kind == CRK_ROPE_KIND_ROPE_I ? 2 : 1;
   crk_vec_rope_t call = {.product = {.x = x.ptr, .columns = 1, .row_blocks = (uint32_t)(k / info->elements)}};
   crk_vec_product_t *product = &call.product;
   for (size_t i = 0; i < CRK_VEC_PARTS; i++) {
     if (i < count) {
       if (parts[i].heads != 0) {
-        CRK_TRY(crk_priv_check_weights(where, names[i], parts[i].weights, parts[i].heads * d, k, info,
-                                       &heads.weights_bytes[i]));
+        CRK_TRY(crk_priv_check_weights(where, crk_priv_head_names[i].weights, parts[i].weights, parts[i].heads * d, k,
+                                       info, &heads.weights_bytes[i]));
       }
       heads.weights[i] = parts[i].weights.ptr;
       product->rows += crk_priv_head_pairs(&heads, i) * rows_of_pair;

@@ -60,9 +60,9 @@ struct wide_pieces {
   }
 };
 
-/* Multiplies the block's rows of a matrix with x, and calls store(row, sums) for each of them in one thread. Per is the
- * number of matrices that give a sum for each row, 1 or 2: `sums` has one of each. They begin at matrix[0] and
- * matrix[1], and their rows are row_stride[0] and row_stride[1] apart. */
+/* Multiplies the block's rows with x, and calls store(row, sums) for each of them in one thread. Per is 1 or 2: the
+ * number of sequences of rows, and of the sums of each `row`. A gate has a sequence in each of two matrices, pairs have
+ * two in one. They begin at matrix[0] and matrix[1], and their rows are row_stride[0] and row_stride[1] apart. */
 template <class T, int Per, class Store>
 CRK_FN void multiply_wide(const crk_wide_product_t &call, const T *const (&matrix)[Per],
                           const uint64_t (&row_stride)[Per], uint32_t rows, Store store) {

@@ -3,9 +3,9 @@
  * Kernels that do this include it beside platform/platform.h. The definitions are in platform/hip/blocks.h,
  * platform/cuda/blocks.h and platform/host/blocks.h.
  *
- *   store_passed(room + .., numbers);
- *   if (last_of_blocks(ticket, blocks, room)) {
- *     .. load_passed(room + ..) ..
+ *   store_passed(results + .., numbers);
+ *   if (last_of_blocks(ticket, blocks, word)) {
+ *     .. load_passed(results + ..) ..
  *   } */
 #ifndef CRK_PLATFORM_BLOCKS_H
 #define CRK_PLATFORM_BLOCKS_H
@@ -24,9 +24,9 @@ CRK_FN pack<float, V> load_passed(const float *src);
 
 /* True in all threads of the last block to come here, of `blocks` blocks of the launch. The block may then load what
  * all these blocks stored before they came. Only for cooperative kernels; all threads of the block come. `ticket` is in
- * global memory; it is 0 before the launch and again after it. `room` is a word of shared memory. It may be in
- * use before, and it is free afterwards. */
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *room);
+ * global memory; it is 0 before the launch and again after it. `word` is in shared memory. Other threads may
+ * still use it before they come; after the call nobody does. */
+CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *word);
 
 }  // namespace crk
 

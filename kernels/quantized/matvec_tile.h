@@ -40,8 +40,9 @@ CRK_FN float sum_columns(const float (&sum)[Columns]) {
 template <int Columns>
 inline constexpr uint32_t vec_sums_room = CRK_VEC_ROWS * Columns * (most_lanes / group_lanes);
 
-/* A block's tile: `count` rows. They follow each other in one matrix or, with two `Ways`, the first half of them in one
- * matrix and the other half in another. Each wave makes every CRK_VEC_WAVES-th row. */
+/* A block's tile: `count` rows, which follow each other. With two `Ways`, the first half of them follow each other in
+ * one place, and the other half in another: in two matrices, or in two halves of a head. Each wave makes every
+ * CRK_VEC_WAVES-th row. */
 template <class B, int Columns, int Ways = 1>
 struct vec_tile {
   using P = vec_plan<B, Columns>;
@@ -292,7 +293,7 @@ CRK_FN void store_sums(const Sums &to, const crk_vec_product_t &p, const float *
 
 /* Sums of the rows that a block makes: for c below the product's number of columns, the sum over k of
  * weights[row][k] * activations[c][k]. Blocks have CRK_VEC_WAVES waves and make at most CRK_VEC_ROWS rows at a time.
- * `of` is a whole_product, or a struct with the same functions. With two `ways`, it has rows(row, way) for two matrices.
+ * `of` is a whole_product, or a struct with the same functions. With two `ways`, it has rows(row, way) for two places.
  * If it `finishes`, it has finish(sums, row, count) for the sums of `count` rows of each. `sums` is shared memory for
  * vec_sums_room<Columns> numbers. */
 template <class B, int Columns, class Of>

@@ -4,13 +4,13 @@ use crate::{Buffer, DType, Device, Layout, Result, RopeKind, Strided, View, sys}
 /// The heads of queries, keys or values, and how a product makes them: `crk_head_weights_t`.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadWeights<'a> {
-    /// Their number.
+    /// The number of heads.
     pub heads: usize,
-    /// Of dense weights.
+    /// The layout of dense weights; None for quantized ones.
     pub layout: Option<&'a Layout>,
     /// A row for each element of each head.
     pub weights: View<'a>,
-    /// What is added to the products.
+    /// A number for each row, added to its product.
     pub bias: Option<View<'a>>,
     /// Where the first head begins, and the elements from one head to the next.
     pub dst: (View<'a>, usize),

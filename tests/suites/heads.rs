@@ -134,6 +134,7 @@ fn quantized(target: &Target, name: &str, kind: RopeKind) -> Outcome {
         let (from, to) = (numbers.memory.view().into(), x.memory.view());
         // SAFETY: live arguments; so below.
         succeeded(unsafe { sys::crk_quantize_columns(device, F32.dtype, 1, k, from, to) })?;
+        let before = x.memory.read()?;
         let parts: Vec<Part> = (0..1 + rng.below(3))
             .map(|_| {
                 let heads = if rng.one_in(8) { 0 } else { 1 + rng.below(most) };
@@ -167,23 +168,29 @@ fn quantized(target: &Target, name: &str, kind: RopeKind) -> Outcome {
             one.rotate(target, kind, &apart, &angles)?;
             one.check().map_err(|problem| format!("{}, {} heads of {d}, k {k}: {problem}", format.name, one.heads))?;
         }
+        if x.memory.read()? != before {
+            return Err("x has changed".into());
+        }
         unchanged(&[&angles.cos, &angles.sin])
     })
 }
 
-/// One to three dense matrices, whose rows may have gaps. Some do not fit the kernel.
+/// One to three dense matrices, whose rows may have gaps. Some do not fit the kernel: rows or views that are not
+/// aligned, columns that are contiguous instead of rows, rows without elements.
 fn dense(target: &Target, name: &str, kind: RopeKind, t: Type) -> Outcome {
     each_case(target, "heads", name, 40, |rng, _| {
         let (piece, (d, most)) = (16 / t.bytes, head(rng));
-        let k = rng.pick(&[64, 65, 129, 300, 512]) * piece + if rng.one_in(8) { 1 } else { 0 };
+        let odd = if rng.one_in(8) { 1 } else { 0 };
+        let k = if rng.one_in(16) { 0 } else { rng.pick(&[64, 65, 129, 300, 512]) * piece + odd };
+        let turned = rng.one_in(8);
         let data = activations(rng, t, k);
         let x = Operand::aligned(target, t, Shape::contiguous(&[k]), data);
         let parts: Vec<Part> = (0..1 + rng.below(3))
             .map(|_| {
                 let heads = if rng.one_in(8) { 0 } else { 1 + rng.below(most) };
                 let stride = k.next_multiple_of(piece) + rng.pick(&[0, 0, 0, piece, 1]);
-                let shape =
-                    Shape { dims: vec![heads * d, k], strides: vec![stride, 1], offset: rng.pick(&[0, 0, piece]) };
+                let strides = if turned { vec![1, heads * d] } else { vec![stride, 1] };
+                let shape = Shape { dims: vec![heads * d, k], strides, offset: rng.pick(&[0, 0, piece]) };
                 let data = activations(rng, t, shape.reach());
                 let weights = Operand::aligned(target, t, shape, data);
                 Part::new(target, rng, t, d, heads, weights)
@@ -277,6 +284,7 @@ fn by_name(target: &Target, name: &str, kind: RopeKind, t: Type) -> Outcome {
             };
         }
         let threads = rng.pick(THREADS);
+        // Both kernels get the same chunk: the order of the sums depends on it.
         let plain = divide(&mut Rng(rng.0), t, threads, product, (parts.len(), 1), |_| true);
         launch_with(target, &format!("matmul_{}_wide_vec", t.name), &plain, &plain)?;
         for (matrix, one) in product.matrix.iter_mut().zip(&parts) {
@@ -339,7 +347,7 @@ fn refused(target: &Target) -> Outcome {
         head_stride: 16,
         rotates: true,
     };
-    let second = sys::crk_head_weights_t { dst: b, ..good };
+    let second = sys::crk_head_weights_t { dst: b, bias: part(x, 3072, 128).into(), ..good };
     let (invalid, small) = (S::InvalidArgument, S::OutOfBounds);
     let with = |dst| sys::crk_head_weights_t { dst, ..good };
     let biased = |bias: sys::crk_view_t| sys::crk_head_weights_t { bias: bias.into(), ..good };
@@ -350,6 +358,7 @@ fn refused(target: &Target) -> Outcome {
         ("parts[0].dst overlaps cos", invalid, with(c)),
         ("parts[0].dst overlaps sin", invalid, with(s)),
         ("parts[0].dst overlaps parts[0].weights", invalid, with(w)),
+        ("parts[0].dst overlaps parts[1].bias", invalid, with(part(x, 3072, 128))),
         ("parts[1].dst overlaps parts[0].dst", invalid, with(b)),
         ("parts[0].head_stride is 15", invalid, sys::crk_head_weights_t { head_stride: 15, ..good }),
         ("parts[0].dst", small, sys::crk_head_weights_t { head_stride: 2000, ..good }),
@@ -393,6 +402,7 @@ fn refused(target: &Target) -> Outcome {
         try_one(where_, "i64", S::Unsupported, mul(I64.dtype, rope, 16, 32, &[good], 1, x, c))?;
         try_one(where_, "kind 2", invalid, mul(f32_, RopeKind::RopeThd, 16, 32, &[good], 1, x, c))?;
         try_one(where_, "d is 15", invalid, mul(f32_, rope, 15, 32, &[good], 1, x, c))?;
+        try_one(where_, "count is 0", invalid, mul(f32_, rope, 16, 32, &[good], 0, x, c))?;
         try_one(where_, "count is 4", invalid, mul(f32_, rope, 16, 32, &[good], 4, x, c))?;
         try_one(where_, "x", small, mul(f32_, rope, 16, 32, &[good], 1, part(x, 0, 127), c))?;
         try_one(where_, "cos", small, mul(f32_, rope, 16, 32, &[good], 1, x, part(c, 0, 31)))?;

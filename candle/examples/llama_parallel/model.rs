@@ -53,6 +53,8 @@ struct Layer {
     attention_norm: Tensor,
     /// The rows of queries, keys and values, one after the other.
     queries_keys_values: Linear,
+    /// The same rows, as a layer each.
+    parts: [Linear; 3],
     attention_output: Linear,
     feed_forward_norm: Tensor,
     /// The rows of gate and up, one after the other.
@@ -75,14 +77,19 @@ impl Layer {
             let rows = parts.iter().map(|(part, rows)| matrix(part, [*rows, width], 0)).collect::<Result<Vec<_>>>()?;
             Ok(Linear::new(Tensor::cat(&rows, 0)?, None))
         };
+        let queries_keys_values =
+            rows_of(&[("self_attn.q_proj", width), ("self_attn.k_proj", kv_width), ("self_attn.v_proj", kv_width)])?;
+        let part = |first: usize, heads: usize| -> Result<Linear> {
+            let rows = queries_keys_values.weight().narrow(0, first * split.head, heads * split.head)?;
+            Ok(Linear::new(rows, None))
+        };
+        let Split { heads, kv_heads, .. } = split;
+        let parts = [part(0, heads)?, part(heads, kv_heads)?, part(heads + kv_heads, kv_heads)?];
         Ok(Layer {
             split,
             attention_norm: norm("input_layernorm")?,
-            queries_keys_values: rows_of(&[
-                ("self_attn.q_proj", width),
-                ("self_attn.k_proj", kv_width),
-                ("self_attn.v_proj", kv_width),
-            ])?,
+            queries_keys_values,
+            parts,
             attention_output: linear("self_attn.o_proj", [width, width], 1)?,
             feed_forward_norm: norm("post_attention_layernorm")?,
             gate_up: rows_of(&[("mlp.gate_proj", inner), ("mlp.up_proj", inner)])?,
@@ -98,11 +105,8 @@ impl Layer {
         let cache = self.cache.as_ref().map(|(keys, values)| (keys, values));
         // A single token's heads are rotated in the launch of their products.
         let [q, k, v] = if tokens == 1 {
-            let weights = self.queries_keys_values.weight();
-            let rows = |first, n| Ok(Linear::new(weights.narrow(0, first * head, n * head)?, None));
-            let layers = [rows(0, heads), rows(heads, kv_heads), rows(heads + kv_heads, kv_heads)];
-            let [q, k, v]: [Result<Linear>; 3] = layers;
-            fused::products_rope_grow([&q?, &k?, &v?], x, [heads, kv_heads], angles, false, cache)?
+            let [q, k, v] = &self.parts;
+            fused::products_rope_grow([q, k, v], x, [heads, kv_heads], angles, false, cache)?
         } else {
             let all = self.queries_keys_values.forward(x)?.reshape((1, tokens, heads + 2 * kv_heads, head))?;
             // (1, n, tokens, width of a head)

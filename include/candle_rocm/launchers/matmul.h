@@ -68,11 +68,11 @@ CRK_API crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, si
 
 /* The heads of a token: products of a row x of k contiguous elements with `count` matrices, 1 to CRK_MOST_GROUPED, and
  * their rotary embeddings. Each result goes to its place in dst, which may be a row of a cache. d is even; cos and sin
- * have d / 2 contiguous elements. dtypes BF16, F16, F32 and F64, the same for all views. A dst overlaps no other view.
- * The results have the bits of crk_matmul_grouped and crk_rope_qkv.
+ * have d / 2 contiguous elements. dtypes BF16, F16, F32 and F64, the same for all views. The results have the bits of
+ * crk_matmul_grouped and crk_rope_qkv.
  *
- * One launch under the conditions of crk_matmul_grouped. Otherwise two or three launches for each matrix, and scratch
- * memory for its results. Fails as crk_matmul_grouped and crk_rope_qkv do. */
+ * One launch under the conditions of crk_matmul_grouped. Otherwise the products of crk_matmul in scratch memory, and a
+ * rotation for two parts that are rotated and one that is not. Fails as crk_matmul_grouped and crk_rope_qkv do. */
 CRK_API crk_status_t crk_matmul_rope(crk_device_t self, crk_dtype_t dtype, crk_rope_kind_t kind, size_t d, size_t k,
                                      crk_const_view_t x, const crk_head_weights_t *parts, size_t count,
                                      crk_const_view_t cos, crk_const_view_t sin);

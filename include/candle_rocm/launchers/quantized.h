@@ -203,11 +203,11 @@ CRK_API crk_status_t crk_mul_mat_vec_gate(crk_device_t self, crk_gate_op_t op, c
                                           size_t rows, size_t k, size_t columns, crk_const_view_t gate,
                                           crk_const_view_t up, crk_const_view_t x, crk_view_t dst, crk_view_t blocks);
 
-/* The heads of a token: products of one column with `count` matrices, at most CRK_MOST_GROUPED, and their rotary
- * embeddings, in one launch without scratch memory. Each result goes to its place in dst, which may be a row of a cache.
- * weights have heads * d rows of k elements, d is even, and k is not 0. x is one column of crk_quantize_columns. bias,
- * dst, cos and sin are F32; cos and sin have d / 2 contiguous elements. A dst overlaps no other view. The results have
- * the bits of crk_mul_mat_vec_grouped and crk_rope_qkv. */
+/* The heads of a token: products of one column with `count` matrices, 1 to CRK_MOST_GROUPED, and their rotary
+ * embeddings, in one launch without scratch memory. Each result goes to its place in dst, which may be a row of a
+ * cache. weights have heads * d rows of k elements, d is even, and k is not 0. x is one column of crk_quantize_columns.
+ * bias, dst, cos and sin are F32; cos and sin have d / 2 contiguous elements. The results have the bits of
+ * crk_mul_mat_vec_grouped and crk_rope_qkv. */
 CRK_API crk_status_t crk_mul_mat_vec_rope(crk_device_t self, crk_quant_t quant, crk_rope_kind_t kind, size_t d,
                                           size_t k, const crk_head_weights_t *parts, size_t count, crk_const_view_t x,
                                           crk_const_view_t cos, crk_const_view_t sin);

@@ -78,7 +78,9 @@ CRK_API crk_status_t crk_norm_rope_qkv(crk_device_t self, crk_dtype_t src_dtype,
                                        crk_const_view_t k_alpha, float eps, const crk_layout_t *cos_layout,
                                        crk_const_view_t cos, const crk_layout_t *sin_layout, crk_const_view_t sin);
 
-/* The heads of queries, of keys or of values, as crk_mul_mat_vec_rope and crk_matmul_rope make them. */
+/* The heads of queries, of keys or of values of one token, as crk_mul_mat_vec_rope and crk_matmul_rope make them. The
+ * kind of the rotation is ROPE or ROPE_I. heads * d is less than 2^31, and may be 0. A dst overlaps no other view, from
+ * its first to its last element: two caches must not lie between each other's heads. */
 typedef struct crk_head_weights {
   size_t heads;
   const crk_layout_t *layout; /* of the weights, (heads * d, k); NULL if they are quantized */

@@ -32,7 +32,7 @@ CRK_FN pack<float, V> load_passed(const float *src) {
 }
 
 /* The first thread's atomic operation releases and acquires; the barriers carry its order to the block's threads. */
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *room) {
+CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *word) {
   __syncthreads();
   if (threadIdx.x == 0) {
     uint32_t seen;
@@ -43,10 +43,10 @@ CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *room) {
     if (seen + 1 == blocks) {
       *ticket = 0;
     }
-    *room = bit_cast<float>(seen);
+    *word = bit_cast<float>(seen);
   }
   __syncthreads();
-  const bool is_last = bit_cast<uint32_t>(*room) + 1 == blocks;
+  const bool is_last = bit_cast<uint32_t>(*word) + 1 == blocks;
   __syncthreads();
   return is_last;
 }

@@ -47,7 +47,7 @@ CRK_FN void wait_for_stores() {
 #endif
 }
 
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *room) {
+CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *word) {
   wait_for_stores();
   barrier();
   if (thread_index().x == 0) {
@@ -55,10 +55,10 @@ CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *room) {
     if (before + 1 == blocks) {
       __hip_atomic_store(ticket, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
     }
-    *room = bit_cast<float>(before);
+    *word = bit_cast<float>(before);
   }
   barrier();
-  const bool is_last = uniform(bit_cast<uint32_t>(*room)) + 1 == blocks;
+  const bool is_last = uniform(bit_cast<uint32_t>(*word)) + 1 == blocks;
   shared_barrier();
   return is_last;
 }

@@ -13,17 +13,17 @@ CRK_FN pack<float, V> load_passed(const float *src) {
   return load_pack<float, V>(src);
 }
 
-CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *room) {
+CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *word) {
   barrier();
   if (thread_index().x == 0) {
     const uint32_t before = __atomic_fetch_add(ticket, 1, __ATOMIC_ACQ_REL);
     if (before + 1 == blocks) {
       __atomic_store_n(ticket, 0, __ATOMIC_RELAXED);
     }
-    *room = bit_cast<float>(before);
+    *word = bit_cast<float>(before);
   }
   barrier();
-  const bool is_last = bit_cast<uint32_t>(*room) + 1 == blocks;
+  const bool is_last = bit_cast<uint32_t>(*word) + 1 == blocks;
   barrier();
   return is_last;
 }
