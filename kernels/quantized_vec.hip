@@ -25,10 +25,10 @@ CRK_MATRIX_BLOCKS(CRK_MUL_MAT_VEC_COLUMNS)
   }
 CRK_MATRIX_BLOCKS(CRK_GATE_MAT_VEC)
 
-#define CRK_ROPE_MAT_VEC(name, type, neighbours)                                                  \
+#define CRK_ROPE_MAT_VEC(name, type, interleaved)                                                 \
   CRK_STREAMING(name##_mat_vec_##type, crk::vec_threads(1), crk::vec_waves<crk::block_##type>(1), \
                 (crk_vec_rope_t call)) {                                                          \
-    crk::rope_mat_vec<crk::block_##type, neighbours>(CRK_ND_ARGUMENT(call));                      \
+    crk::rope_mat_vec<crk::block_##type, interleaved>(CRK_ND_ARGUMENT(call));                     \
   }
 #define CRK_ROPE_MAT_VECS(type)       \
   CRK_ROPE_MAT_VEC(rope, type, false) \

@@ -73,7 +73,7 @@ crk_status_t crk_priv_heads_check_apart(const crk_heads_t *heads) {
 
 crk_rope_heads_t crk_priv_heads_args(const crk_heads_t *heads) {
   crk_rope_heads_t args = {
-      .cos = heads->cos.ptr, .sin = heads->sin.ptr, .neighbours = heads->kind == CRK_ROPE_KIND_ROPE_I};
+      .cos = heads->cos.ptr, .sin = heads->sin.ptr, .interleaved = heads->kind == CRK_ROPE_KIND_ROPE_I};
   crk_priv_divisor_init(&args.half, heads->d / 2, false);
   for (size_t i = 0; i < heads->count; i++) {
     args.strides[i] = heads->parts[i].head_stride;

@@ -38,7 +38,7 @@ typedef struct crk_rope_heads {
   uint64_t strides[3]; /* of each part's dst, from one head to the next, in elements */
   crk_divisor_t half; /* narrow: pairs of a head */
   uint32_t rotates; /* bit i: part i is rotated; else it is only stored */
-  uint32_t neighbours; /* 1: neighbours are a pair; 0: the elements of a pair are half a head apart */
+  uint32_t interleaved; /* 1: neighbours are a pair; 0: the elements of a pair are half a head apart */
 } crk_rope_heads_t;
 
 #endif

@@ -204,7 +204,7 @@ CRK_FN void matmul_rope(const crk_wide_rope_t &call) {
   const head_pair first(call.heads, static_cast<uint32_t>(mine.first));
   const T *const begin = static_cast<const T *>(matrix.first) + first.row(call.heads) * matrix.row_stride;
   const T *const from[] = {begin, begin + first.step * matrix.row_stride};
-  const uint64_t stride = (call.heads.neighbours + 1) * matrix.row_stride, strides[] = {stride, stride};
+  const uint64_t stride = (call.heads.interleaved + 1) * matrix.row_stride, strides[] = {stride, stride};
   multiply_wide<T, 2>(product, from, strides, mine.rows, [&](uint32_t row, const wide<T>(&sums)[2]) {
     const head_pair pair(call.heads, static_cast<uint32_t>(mine.first) + row);
     wide<T> a = sums[0], b = sums[1];

@@ -10,11 +10,11 @@
 namespace crk {
 namespace {
 
-template <bool Neighbours, uint32_t BlockBytes>
+template <bool Interleaved, uint32_t BlockBytes>
 struct rope_product {
-  static constexpr int ways = Neighbours ? 1 : 2;
+  static constexpr int ways = Interleaved ? 1 : 2;
   static constexpr bool finishes = true;
-  static constexpr uint32_t rows_of_pair = Neighbours ? 2 : 1;
+  static constexpr uint32_t rows_of_pair = Interleaved ? 2 : 1;
   const crk_vec_rope_t &call;
   const crk_vec_product_t &product;
 
@@ -23,7 +23,7 @@ struct rope_product {
     const uint32_t part = whole_product::part_of(product, row);
     const uint64_t begin = whole_product::begin_of(product, part);
     const unsigned char *const weights = static_cast<const unsigned char *>(product.parts[part].weights);
-    if constexpr (Neighbours) {
+    if constexpr (Interleaved) {
       return {weights, begin, product.parts[part].end};
     } else { /* half of a head */
       const uint32_t half = static_cast<uint32_t>(call.heads.half.size);
@@ -44,7 +44,7 @@ struct rope_product {
       const crk_vec_part_t &to = c.product.parts[part];
       const head_pair own(c.heads, before / rows_of_pair + pair);
       const float *const of_pair = sums + pair * rows_of_pair * groups;
-      float a = whole_sum(of_pair), b = whole_sum(of_pair + (Neighbours ? 1 : count) * groups);
+      float a = whole_sum(of_pair), b = whole_sum(of_pair + (Interleaved ? 1 : count) * groups);
       if (to.bias != nullptr) {
         const float *const bias = to.bias + own.row(c.heads);
         a += bias[0];
@@ -55,10 +55,10 @@ struct rope_product {
   }
 };
 
-template <class B, bool Neighbours>
+template <class B, bool Interleaved>
 CRK_FN void rope_mat_vec(const crk_vec_rope_t &call) {
   CRK_SHARED(float, sums, vec_sums_room<1>);
-  mul_mat_vec_tiles<B, 1>(rope_product<Neighbours, sizeof(B)>{call, call.product}, sums);
+  mul_mat_vec_tiles<B, 1>(rope_product<Interleaved, sizeof(B)>{call, call.product}, sums);
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ struct head_pair {
   CRK_FN head_pair(const crk_rope_heads_t &heads, uint32_t pair) : head(divide(heads.half, pair)) {
     const uint32_t half = static_cast<uint32_t>(heads.half.size);
     at = pair - head * half;
-    first = heads.neighbours != 0 ? 2 * at : at;
-    step = heads.neighbours != 0 ? 1 : half;
+    first = heads.interleaved != 0 ? 2 * at : at;
+    step = heads.interleaved != 0 ? 1 : half;
   }
   /* The row of the first element in the part's matrix. */
   CRK_FN uint64_t row(const crk_rope_heads_t &heads) const { return heads.half.size * 2 * head + first; }

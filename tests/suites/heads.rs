@@ -241,7 +241,7 @@ struct RopeHeads {
     strides: [u64; 3],
     half: Divisor,
     rotates: u32,
-    neighbours: u32,
+    interleaved: u32,
 }
 
 #[repr(C)]
@@ -291,8 +291,8 @@ fn by_name(target: &Target, name: &str, kind: RopeKind, t: Type) -> Outcome {
             matrix.rows /= 2;
             matrix.dst = one.dst.memory.ptr() as u64;
         }
-        let is_neighbours = kind == RopeKind::RopeI;
-        let fits = |pairs: u32| is_neighbours || (d / 2) % pairs as usize == 0;
+        let interleaved = kind == RopeKind::RopeI;
+        let fits = |pairs: u32| interleaved || (d / 2) % pairs as usize == 0;
         let product = divide(&mut Rng(rng.0), t, threads, product, (parts.len(), 2), fits);
         let mut heads = RopeHeads {
             cos: angles.cos.memory.ptr() as u64,
@@ -300,7 +300,7 @@ fn by_name(target: &Target, name: &str, kind: RopeKind, t: Type) -> Outcome {
             strides: [0; 3],
             half: divisor(d / 2),
             rotates: 0,
-            neighbours: is_neighbours.into(),
+            interleaved: interleaved.into(),
         };
         for (i, one) in parts.iter().enumerate() {
             heads.strides[i] = one.stride as u64;
