@@ -20,8 +20,8 @@
  *   second from the first.
  * - These structs do not change before a new major version: crk_view_t, crk_const_view_t, crk_layout_t, crk_arg_t,
  *   crk_dim3_t, crk_image_t, crk_param_t, crk_params_t, crk_mmq_rows_t, crk_grouped_product_t, crk_matmul_weights_t,
- *   crk_rope_rows_t, crk_finding_t and crk_comm_id_t. The others, crk_device_info_t, crk_memory_stats_t and
- *   crk_attention_t, begin with `struct_bytes` and may grow at their end.
+ *   crk_rope_rows_t, crk_head_weights_t, crk_finding_t and crk_comm_id_t. The others, crk_device_info_t,
+ *   crk_memory_stats_t and crk_attention_t, begin with `struct_bytes` and may grow at their end.
  * - Set `struct_bytes` to the size of your struct before the call. The function writes at most that many bytes; fields
  *   that only the program knows become 0. So a program works with an older and with a newer library. The call fails
  *   with CRK_INVALID_ARGUMENT where struct_bytes is below the size of the struct's first version, or above 4096.

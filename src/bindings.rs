@@ -1,4 +1,4 @@
-// include/ fnv1a dbe217ea02bc172a49272d73fc84bbe9
+// include/ fnv1a 5668502a0d38e25942b23bbf13464621
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
