@@ -46,7 +46,7 @@ impl Heads<'_> {
             && matches!(token.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64)
             && self.counts.iter().all(|heads| *heads > 0 && heads.saturating_mul(self.d) <= i32::MAX as usize)
             && self.d > 0
-            && self.d % 2 == 0
+            && self.d & 1 == 0
             && self.angles.iter().all(|t| t.dims() == [1, self.d / 2] && t.is_contiguous() && like(t))
             && self.cache.is_none_or(|(keys, values)| goes_on(keys, 1) && goes_on(values, 2))
     }
