@@ -1,4 +1,4 @@
-// include/ fnv1a 5668502a0d38e25942b23bbf13464621
+// include/ fnv1a b37246e6a8cb5a85bacf5292f078805a
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2770,7 +2770,7 @@ pub struct crk_head_weights {
     pub dst: crk_view_t,
     /// elements of dst from one head to the next, at least d
     pub head_stride: usize,
-    /// false: the heads are only stored, as those of values
+    /// false: the launch stores the heads as they are, as it does with values
     pub rotates: bool,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]

@@ -189,6 +189,17 @@ impl<'a> Caches<'a> {
 /// The dim of a cache that counts tokens.
 pub(super) const TOKENS: usize = 2;
 
+/// Whether heads of a token can follow those of `cache`. They are (batch, heads, d), and have this dtype and device.
+pub(super) fn goes_on(cache: &Tensor, [batch, heads, d]: [usize; 3], dtype: DType, device: &Device) -> bool {
+    let dims = cache.dims();
+    dims.len() == 4
+        && [dims[0], dims[1], dims[3]] == [batch, heads, d]
+        && cache.dtype() == dtype
+        && cache.device().same_device(device)
+        && !cache.track_op()
+        && cache.elem_count() > 0
+}
+
 /// Whether one launch can rotate the tensors and append them. They have one device, and the dtype `dtype` but for `q`,
 /// `k` and `v`, which have one dtype.
 fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Caches<'_>, dtype: DType) -> bool {
@@ -200,15 +211,9 @@ fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Caches<'_>,
             && t.dtype() == q.dtype()
             && (t.dims()[0], t.dims()[TOKENS]) == (q.dims()[0], q.dims()[TOKENS])
     };
-    let goes_on = |cache: &Tensor, new: &Tensor| {
-        let others = |t: &Tensor| [&t.dims()[..TOKENS], &t.dims()[TOKENS + 1..]].concat();
-        cache.rank() == 4
-            && cache.dtype() == dtype
-            && cache.device().same_device(new.device())
-            && !cache.same_storage(new)
-            && !cache.track_op()
-            && cache.elem_count() > 0
-            && others(cache) == others(new)
+    let follows = |new: &Tensor, cache: &Tensor| {
+        let dims = new.dims();
+        goes_on(cache, [dims[0], dims[1], dims[3]], dtype, new.device()) && !cache.same_storage(new)
     };
     let is_slot = |slot: &Tensor, new: &Tensor| slot.dims() == new.dims() && slot.stride().last() == Some(&1);
     // The launch counts the pairs of all heads in 31 bits.
@@ -220,7 +225,7 @@ fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Caches<'_>,
         && [q, k, v].iter().all(|t| rows(t))
         && pairs() <= i32::MAX as usize
         && [cos, sin].iter().all(|t| t.is_contiguous() && t.dtype() == dtype)
-        && cache.given().is_none_or(|(keys, values)| goes_on(keys, k) && goes_on(values, v))
+        && cache.given().is_none_or(|(keys, values)| follows(k, keys) && follows(v, values))
         && match cache {
             Caches::Slots(keys, values) => is_slot(keys, k) && is_slot(values, v),
             _ => true,

@@ -1,6 +1,6 @@
 //! The heads of one token: products with the weights of queries, keys and values, rotary embeddings, and the growth of
 //! caches, in one launch.
-use super::grow::{TOKENS, reserve};
+use super::grow::{TOKENS, goes_on, reserve};
 use super::layout::layout_of;
 use super::{RocmStorage, WrapErr, dtype_of, elements, kernels};
 use crate::op::BackpropOp;
@@ -36,11 +36,8 @@ impl Heads<'_> {
     /// Whether the token, the angles and the caches go together.
     fn fit(&self, token: &Tensor) -> bool {
         let like = |t: &Tensor| t.dtype() == token.dtype() && t.device().same_device(token.device()) && !t.track_op();
-        let goes_on = |cache: &Tensor, part: usize| {
-            let [batch, heads, _, d] = self.dims(part);
-            let dims = cache.dims();
-            dims.len() == 4 && [dims[0], dims[1], dims[3]] == [batch, heads, d] && cache.elem_count() > 0 && like(cache)
-        };
+        let follows =
+            |cache: &Tensor, part: usize| goes_on(cache, [1, self.counts[part], self.d], token.dtype(), token.device());
         token.device().is_rocm()
             && like(token)
             && matches!(token.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64)
@@ -48,7 +45,7 @@ impl Heads<'_> {
             && self.d > 0
             && self.d & 1 == 0
             && self.angles.iter().all(|t| t.dims() == [1, self.d / 2] && t.is_contiguous() && like(t))
-            && self.cache.is_none_or(|(keys, values)| goes_on(keys, 1) && goes_on(values, 2))
+            && self.cache.is_none_or(|(keys, values)| follows(keys, 1) && follows(values, 2))
     }
 
     /// Takes room in the caches and calls `launch`. Returns the queries, and all keys and values. None where

@@ -34,8 +34,9 @@ bool crk_priv_wide_fits(crk_device_t self, const crk_wide_product_t *product, ui
   return fits && places % PIECE_BYTES == 0;
 }
 
-/* The pairs of a block: `wanted` or more, at most `most`. Unless neighbours are a pair, the pairs of a block divide
- * those of a head, so that its rows follow each other in both halves of the head. Then they may be fewer. */
+/* The number of pairs of a block: `wanted` or more, at most `most`. If neighbours are not pairs, this number divides the
+ * number of pairs of a head, and may be less than `wanted`. The block's rows then follow each other in both halves of a
+ * head. */
 static uint32_t block_pairs(const crk_heads_t *heads, uint64_t wanted, uint32_t most) {
   const uint32_t least = (uint32_t)crk_priv_least(wanted, most);
   const size_t half = heads->d / 2;
@@ -85,7 +86,7 @@ static uint32_t divide_wide(crk_device_t self, crk_function_t function, crk_wide
   return blocks;
 }
 
-/* Launches `blocks` blocks with the argument `call`, of which the product is a part. */
+/* Launches `blocks` blocks with the argument `call`, which contains the product. */
 static crk_status_t launch_wide(crk_device_t self, crk_function_t function, const crk_wide_product_t *product,
                                 uint32_t blocks, const void *call) {
   const void *args[] = {call};
@@ -287,8 +288,8 @@ crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dt
 
 /* ---- rotated heads */
 
-/* Rotates or copies the products of the parts, of which `results` has one after another. A launch takes two parts that
- * are rotated, and one that is not. */
+/* Rotates or copies the products of the parts. `results` has them one after another. A launch takes at most two parts
+ * that it rotates, and one part that it copies. */
 static crk_status_t rotate_results(crk_device_t self, const crk_heads_t *heads, size_t element_bytes, char *results) {
   const size_t d = heads->d, row[] = {1, d / 2}, none[] = {1, 0, 1, d};
   crk_layout_t src[CRK_MOST_GROUPED], dst[CRK_MOST_GROUPED], empty, angles;

@@ -4,8 +4,8 @@
 
 _Static_assert(2 * (int)CRK_QUANT_COUNT == CRK_SLOTS_OF(ROPE_MAT_VEC), "as the list of slots counts");
 
-/* Divides the pairs among blocks, and returns the number of blocks. Unless neighbours are a pair, a tile ends with the
- * half of a head. So that no block has a short tile more than others, the pairs of a block divide those of a head. */
+/* Divides the pairs among blocks, and returns the number of blocks. If neighbours are not pairs, a tile ends where half
+ * of a head ends. The number of a block's pairs then divides that of a head. So no block gets an additional tile. */
 static uint32_t divide_pairs(crk_device_t self, crk_function_t function, const crk_heads_t *heads,
                              crk_vec_product_t *product) {
   if (heads->kind == CRK_ROPE_KIND_ROPE_I) {

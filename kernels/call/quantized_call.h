@@ -78,7 +78,7 @@ typedef struct crk_vec_gate {
 } crk_vec_gate_t;
 
 /* Arguments of the product of queries, keys and values with one column x of f32, and of their rotation. The rows of
- * parts[i] are those of its heads. Neighbours that are a pair are counted as two rows, other pairs as one. */
+ * parts[i] are those of its heads. The product counts an interleaved pair as two rows, and another pair as one row. */
 typedef struct crk_vec_rope {
   crk_vec_product_t product;
   crk_rope_heads_t heads;

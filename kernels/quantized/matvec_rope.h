@@ -1,6 +1,6 @@
 /* Queries, keys and values of a layer with quantized weights, for one column of activations, and their rotary
- * embeddings: rope_mat_vec. A tile has both rows of each pair (matvec_tile.h): neighbours, or with two ways the rows of
- * one half of a head and those of the other half. */
+ * embeddings: rope_mat_vec. A tile has both rows of each pair (matvec_tile.h). They are neighbours. Or a tile has two
+ * ways: one for the first half of a head, one for the second half. */
 #ifndef CRK_MATVEC_ROPE_H
 #define CRK_MATVEC_ROPE_H
 

@@ -4,10 +4,11 @@
 //! and 64-bit arithmetic.
 use super::norm::{NONE, near, numbers};
 use crate::support::cases::{Rng, Shape};
+use crate::support::divisor::Divisor;
 use crate::support::number::{BF16, F8, F16, F32, F64, I64, Type};
 use crate::support::property::{Operand, Outcome, check, each_case};
 use crate::support::reference::Expected;
-use crate::support::{Target, last_error, open, succeeded};
+use crate::support::{Target, open, refused_with, succeeded};
 use candle_rocm_sys::{Arg, Launch, Layout, Status, sys};
 use std::ptr::{null, null_mut};
 
@@ -162,16 +163,7 @@ fn one_case(target: &Target, rng: &mut Rng, t: Type, dims: &[usize], filling: Fi
     of.iter().try_for_each(Operand::unchanged)
 }
 
-/// `crk_divisor_t` and `crk_batch_norm_t` of kernels/call.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Divisor {
-    size: u64,
-    mul: u64,
-    shift: u32,
-    unused: u32,
-}
-
+/// `crk_batch_norm_t` of kernels/call.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Cut {
@@ -182,15 +174,6 @@ struct Cut {
     steps: u64,
     wide: u32,
     unused: u32,
-}
-
-impl Divisor {
-    fn new(size: usize, wide: bool) -> Divisor {
-        let shift = size.next_power_of_two().trailing_zeros();
-        let rest = (1u128 << shift) - size as u128;
-        let mul = (rest << if wide { 64 } else { 32 }) / size as u128 + 1;
-        Divisor { size: size as u64, mul: mul as u64, shift, unused: 0 }
-    }
 }
 
 /// Both kernels with a grid of two blocks, with one to four packs per thread, and with 64-bit arithmetic. The launcher
@@ -297,13 +280,7 @@ fn refused(target: &Target) -> Outcome {
     let (turned, far) = (layout(&[2, 3, 2], &[1, 2, 6], 0)?, layout(&[2, 3, 2], &[6, 2, 1], 53)?);
     let mut not_f32 = F32;
     not_f32.dtype = sys::crk_dtype(77);
-    let try_one = |word: &str, expected: Status, got: Status| {
-        let sentence = last_error();
-        if got != expected || !sentence.starts_with("crk_batch_norm") || !sentence.contains(word) {
-            return Err(format!("{word}: {} {sentence:?}, expected {}", got.name(), expected.name()));
-        }
-        Ok(())
-    };
+    let try_one = |word: &str, expected: Status, got: Status| refused_with("crk_batch_norm", word, expected, got);
     let (invalid, outside) = (Status::InvalidArgument, Status::OutOfBounds);
     let of_layout = |layout: *const Layout| call(device, F32, layout, s, parts, d, 1e-5);
     let with = |x, parts, dst| call(device, F32, &good, x, parts, dst, 1e-5);

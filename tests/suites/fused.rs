@@ -9,7 +9,7 @@ use crate::support::number::{BF16, F16, F32, F64, I64, Type};
 use crate::support::product::{activations, blocks, formats};
 use crate::support::property::{Operand, Outcome, each_case, values};
 use crate::support::quantized::quant;
-use crate::support::{Target, add_trial, last_error, open, succeeded};
+use crate::support::{Target, add_trial, last_error, open, refused_with, succeeded};
 use candle_rocm_sys::{BinaryOp, Buffer, GateOp, Layout, Status, UnaryOp, graph_epoch, sys};
 use libtest_mimic::Trial;
 use std::ptr::null_mut;
@@ -1117,13 +1117,6 @@ fn refused(target: &Target) -> Outcome {
     let (x, y, d, s, b) = (buffer()?, buffer()?, buffer()?, buffer()?, buffer()?);
     let [x, y, d, s, b] = [&x, &y, &d, &s, &b].map(candle_rocm_sys::Buffer::raw_view);
     let (good, f32_, f64_) = (Layout::contiguous(&[2, 32]).map_err(error)?, F32.dtype, F64.dtype);
-    let try_one = |where_: &str, word: &str, expected: S, got: Status| {
-        let sentence = last_error();
-        if got != expected || !sentence.starts_with(where_) || !sentence.contains(word) {
-            return Err(format!("{where_}, {word}: {} {sentence:?}, expected {}", got.name(), expected.name()));
-        }
-        Ok(())
-    };
     let (invalid, small) = (S::InvalidArgument, S::OutOfBounds);
     let silu = GateOp::Silu;
     // SAFETY: the launchers refuse arguments that are not live; the views are of live buffers.
@@ -1131,28 +1124,28 @@ fn refused(target: &Target) -> Outcome {
         let gate = |op, t, gate: sys::crk_view_t, up: sys::crk_view_t, dst| {
             sys::crk_gate(device, op, t, &good, gate.into(), &good, up.into(), dst)
         };
-        try_one("crk_gate", "op 9", invalid, gate(sys::crk_gate_op(9), f32_, x, y, d))?;
-        try_one("crk_gate", "i64", S::Unsupported, gate(silu, I64.dtype, x, y, d))?;
-        try_one("crk_gate", "gate", small, gate(silu, f32_, part(x, 0, 255), y, d))?;
-        try_one("crk_gate", "up", small, gate(silu, f32_, x, part(y, 0, 255), d))?;
-        try_one("crk_gate", "dst", small, gate(silu, f32_, x, y, part(d, 0, 255)))?;
+        refused_with("crk_gate", "op 9", invalid, gate(sys::crk_gate_op(9), f32_, x, y, d))?;
+        refused_with("crk_gate", "i64", S::Unsupported, gate(silu, I64.dtype, x, y, d))?;
+        refused_with("crk_gate", "gate", small, gate(silu, f32_, part(x, 0, 255), y, d))?;
+        refused_with("crk_gate", "up", small, gate(silu, f32_, x, part(y, 0, 255), d))?;
+        refused_with("crk_gate", "dst", small, gate(silu, f32_, x, y, part(d, 0, 255)))?;
         let columns = |op, t, k, gate: sys::crk_view_t, up: sys::crk_view_t, dst, blocks| {
             sys::crk_gate_columns(device, op, t, 2, k, gate.into(), up.into(), dst, blocks)
         };
         let where_ = "crk_gate_columns";
-        try_one(where_, "op 9", invalid, columns(sys::crk_gate_op(9), f32_, 32, x, y, d, b))?;
-        try_one(where_, "f64", S::Unsupported, columns(silu, f64_, 32, x, y, d, b))?;
-        try_one(where_, "k is 33", invalid, columns(silu, f32_, 33, x, y, d, b))?;
-        try_one(where_, "gate", small, columns(silu, f32_, 32, part(x, 0, 255), y, d, b))?;
-        try_one(where_, "up", small, columns(silu, f32_, 32, x, part(y, 0, 255), d, b))?;
-        try_one(where_, "dst", small, columns(silu, f32_, 32, x, y, part(d, 0, 255), b))?;
-        try_one(where_, "blocks", small, columns(silu, f32_, 32, x, y, d, part(b, 0, 71)))?;
-        try_one(where_, "blocks", invalid, columns(silu, f32_, 32, x, y, d, part(b, 2, 100)))?;
-        try_one(where_, "dst overlaps gate", invalid, columns(silu, f32_, 32, x, y, x, b))?;
-        try_one(where_, "dst overlaps up", invalid, columns(silu, f32_, 32, x, y, y, b))?;
-        try_one(where_, "blocks overlaps gate", invalid, columns(silu, f32_, 32, x, y, d, x))?;
-        try_one(where_, "blocks overlaps up", invalid, columns(silu, f32_, 32, x, y, d, y))?;
-        try_one(where_, "blocks overlaps dst", invalid, columns(silu, f32_, 32, x, y, d, d))?;
+        refused_with(where_, "op 9", invalid, columns(sys::crk_gate_op(9), f32_, 32, x, y, d, b))?;
+        refused_with(where_, "f64", S::Unsupported, columns(silu, f64_, 32, x, y, d, b))?;
+        refused_with(where_, "k is 33", invalid, columns(silu, f32_, 33, x, y, d, b))?;
+        refused_with(where_, "gate", small, columns(silu, f32_, 32, part(x, 0, 255), y, d, b))?;
+        refused_with(where_, "up", small, columns(silu, f32_, 32, x, part(y, 0, 255), d, b))?;
+        refused_with(where_, "dst", small, columns(silu, f32_, 32, x, y, part(d, 0, 255), b))?;
+        refused_with(where_, "blocks", small, columns(silu, f32_, 32, x, y, d, part(b, 0, 71)))?;
+        refused_with(where_, "blocks", invalid, columns(silu, f32_, 32, x, y, d, part(b, 2, 100)))?;
+        refused_with(where_, "dst overlaps gate", invalid, columns(silu, f32_, 32, x, y, x, b))?;
+        refused_with(where_, "dst overlaps up", invalid, columns(silu, f32_, 32, x, y, y, b))?;
+        refused_with(where_, "blocks overlaps gate", invalid, columns(silu, f32_, 32, x, y, d, x))?;
+        refused_with(where_, "blocks overlaps up", invalid, columns(silu, f32_, 32, x, y, d, y))?;
+        refused_with(where_, "blocks overlaps dst", invalid, columns(silu, f32_, 32, x, y, d, d))?;
         let products = |count, k, columns, weights: sys::crk_view_t, dst: sys::crk_view_t, x: sys::crk_view_t| {
             let one = |weights: sys::crk_view_t, dst| {
                 let weights = weights.into();
@@ -1165,28 +1158,28 @@ fn refused(target: &Target) -> Outcome {
         };
         let where_ = "crk_mul_mat_vec_grouped";
         succeeded(products(3, 32, 1, y, d, x))?;
-        try_one(where_, "count is 4", invalid, products(4, 32, 1, y, d, x))?;
-        try_one(where_, "columns is 9", invalid, products(2, 32, 9, y, d, x))?;
-        try_one(where_, "k is 33", invalid, products(2, 33, 1, y, d, x))?;
-        try_one(where_, "products[1].weights", small, products(2, 32, 1, part(y, 0, 35), d, x))?;
-        try_one(where_, "products[1].dst", small, products(2, 32, 1, y, part(d, 0, 7), x))?;
-        try_one(where_, "x", small, products(2, 32, 1, y, d, part(x, 0, 35)))?;
-        try_one(where_, "products[1].dst overlaps x", invalid, products(2, 32, 1, y, x, x))?;
-        try_one(where_, "products[0].dst overlaps products[1].weights", invalid, products(2, 32, 1, s, d, x))?;
-        try_one(where_, "products[1].dst overlaps products[0].dst", invalid, products(2, 32, 1, y, s, x))?;
+        refused_with(where_, "count is 4", invalid, products(4, 32, 1, y, d, x))?;
+        refused_with(where_, "columns is 9", invalid, products(2, 32, 9, y, d, x))?;
+        refused_with(where_, "k is 33", invalid, products(2, 33, 1, y, d, x))?;
+        refused_with(where_, "products[1].weights", small, products(2, 32, 1, part(y, 0, 35), d, x))?;
+        refused_with(where_, "products[1].dst", small, products(2, 32, 1, y, part(d, 0, 7), x))?;
+        refused_with(where_, "x", small, products(2, 32, 1, y, d, part(x, 0, 35)))?;
+        refused_with(where_, "products[1].dst overlaps x", invalid, products(2, 32, 1, y, x, x))?;
+        refused_with(where_, "products[0].dst overlaps products[1].weights", invalid, products(2, 32, 1, s, d, x))?;
+        refused_with(where_, "products[1].dst overlaps products[0].dst", invalid, products(2, 32, 1, y, s, x))?;
         let biased = |k, bias: sys::crk_view_t| {
             let (q, weights, bias) = (candle_rocm_sys::Quant::Q4_0, part(y, 0, 512).into(), bias.into());
             let one = sys::crk_grouped_product_t { rows: 2, weights, dst: part(d, 0, 8), dst_stride: 2, bias };
             sys::crk_mul_mat_vec_grouped(device, q, f32_, k, 1, &one, 1, x.into(), 1)
         };
         succeeded(biased(32, part(s, 0, 8)))?;
-        try_one(where_, "products[0].bias", small, biased(32, part(s, 0, 7)))?;
-        try_one(where_, "products[0].bias.ptr is NULL", invalid, biased(32, null_of(8)))?;
-        try_one(where_, "products[0].dst overlaps products[0].bias", invalid, biased(32, part(d, 4, 8)))?;
+        refused_with(where_, "products[0].bias", small, biased(32, part(s, 0, 7)))?;
+        refused_with(where_, "products[0].bias.ptr is NULL", invalid, biased(32, null_of(8)))?;
+        refused_with(where_, "products[0].dst overlaps products[0].bias", invalid, biased(32, part(d, 4, 8)))?;
         let null = std::ptr::null();
         let q = candle_rocm_sys::Quant::Q4_0;
         let none = sys::crk_mul_mat_vec_grouped(device, q, f32_, 32, 1, null, 1, x.into(), 1);
-        try_one(where_, "products is NULL", invalid, none)?;
+        refused_with(where_, "products is NULL", invalid, none)?;
         succeeded(sys::crk_mul_mat_vec_grouped(device, q, f32_, 32, 1, null, 0, x.into(), 1))?;
         let gated = |op, k, rows, gate: sys::crk_view_t, up: sys::crk_view_t, x: sys::crk_view_t, dst, blocks| {
             let (gate, up, x) = (gate.into(), up.into(), x.into());
@@ -1195,91 +1188,91 @@ fn refused(target: &Target) -> Outcome {
         let where_ = "crk_mul_mat_vec_gate";
         let t = part(s, 0, 512);
         succeeded(gated(silu, 32, 32, x, y, t, d, b))?;
-        try_one(where_, "op 9", invalid, gated(sys::crk_gate_op(9), 32, 32, x, y, t, d, b))?;
-        try_one(where_, "k is 48", invalid, gated(silu, 48, 32, x, y, t, d, b))?;
-        try_one(where_, "rows is 31", invalid, gated(silu, 32, 31, x, y, t, d, b))?;
-        try_one(where_, "gate", small, gated(silu, 32, 32, part(x, 0, 575), y, t, d, b))?;
-        try_one(where_, "up", small, gated(silu, 32, 32, x, part(y, 0, 575), t, d, b))?;
-        try_one(where_, "x", small, gated(silu, 32, 32, x, y, part(s, 0, 35), d, b))?;
-        try_one(where_, "dst", small, gated(silu, 32, 32, x, y, t, part(d, 0, 127), b))?;
-        try_one(where_, "blocks", small, gated(silu, 32, 32, x, y, t, d, part(b, 0, 35)))?;
-        try_one(where_, "dst overlaps gate", invalid, gated(silu, 32, 32, x, y, t, x, b))?;
-        try_one(where_, "dst overlaps up", invalid, gated(silu, 32, 32, x, y, t, y, b))?;
-        try_one(where_, "dst overlaps x", invalid, gated(silu, 32, 32, x, y, t, s, b))?;
-        try_one(where_, "blocks overlaps dst", invalid, gated(silu, 32, 32, x, y, t, d, d))?;
-        try_one(where_, "blocks overlaps up", invalid, gated(silu, 32, 32, x, y, t, d, y))?;
+        refused_with(where_, "op 9", invalid, gated(sys::crk_gate_op(9), 32, 32, x, y, t, d, b))?;
+        refused_with(where_, "k is 48", invalid, gated(silu, 48, 32, x, y, t, d, b))?;
+        refused_with(where_, "rows is 31", invalid, gated(silu, 32, 31, x, y, t, d, b))?;
+        refused_with(where_, "gate", small, gated(silu, 32, 32, part(x, 0, 575), y, t, d, b))?;
+        refused_with(where_, "up", small, gated(silu, 32, 32, x, part(y, 0, 575), t, d, b))?;
+        refused_with(where_, "x", small, gated(silu, 32, 32, x, y, part(s, 0, 35), d, b))?;
+        refused_with(where_, "dst", small, gated(silu, 32, 32, x, y, t, part(d, 0, 127), b))?;
+        refused_with(where_, "blocks", small, gated(silu, 32, 32, x, y, t, d, part(b, 0, 35)))?;
+        refused_with(where_, "dst overlaps gate", invalid, gated(silu, 32, 32, x, y, t, x, b))?;
+        refused_with(where_, "dst overlaps up", invalid, gated(silu, 32, 32, x, y, t, y, b))?;
+        refused_with(where_, "dst overlaps x", invalid, gated(silu, 32, 32, x, y, t, s, b))?;
+        refused_with(where_, "blocks overlaps dst", invalid, gated(silu, 32, 32, x, y, t, d, d))?;
+        refused_with(where_, "blocks overlaps up", invalid, gated(silu, 32, 32, x, y, t, d, y))?;
         let quantize = |t, k, x: sys::crk_view_t, dst| sys::crk_quantize_columns(device, t, 2, k, x.into(), dst);
         let where_ = "crk_quantize_columns";
-        try_one(where_, "f64", S::Unsupported, quantize(f64_, 32, x, d))?;
-        try_one(where_, "k is 48", invalid, quantize(f32_, 48, x, d))?;
-        try_one(where_, "x", small, quantize(f32_, 32, part(x, 0, 255), d))?;
-        try_one(where_, "dst", small, quantize(f32_, 32, x, part(d, 0, 71)))?;
-        try_one(where_, "dst overlaps x", invalid, quantize(f32_, 32, x, x))?;
+        refused_with(where_, "f64", S::Unsupported, quantize(f64_, 32, x, d))?;
+        refused_with(where_, "k is 48", invalid, quantize(f32_, 48, x, d))?;
+        refused_with(where_, "x", small, quantize(f32_, 32, part(x, 0, 255), d))?;
+        refused_with(where_, "dst", small, quantize(f32_, 32, x, part(d, 0, 71)))?;
+        refused_with(where_, "dst overlaps x", invalid, quantize(f32_, 32, x, x))?;
         let norm = |t, cols, x: sys::crk_view_t, r: sys::crk_view_t, a: sys::crk_view_t, s, d, b| {
             sys::crk_add_rms_norm(device, t, 2, cols, x.into(), r.into(), a.into(), s, d, b, 1e-5)
         };
         let where_ = "crk_add_rms_norm";
         let a = part(b, 512, 128);
         let q = part(b, 0, 256);
-        try_one(where_, "i64", S::Unsupported, norm(I64.dtype, 32, x, y, a, s, d, NONE))?;
-        try_one(where_, "f64", S::Unsupported, norm(f64_, 32, x, y, part(x, 768, 256), s, d, q))?;
-        try_one(where_, "sum.ptr", invalid, norm(f32_, 32, x, y, a, NONE, d, q))?;
-        try_one(where_, "residual.ptr", invalid, norm(f32_, 32, x, NONE, a, s, d, q))?;
-        try_one(where_, "cols is 20", invalid, norm(f32_, 20, x, y, a, s, d, q))?;
-        try_one(where_, "x", small, norm(f32_, 32, part(x, 0, 255), y, a, s, d, q))?;
-        try_one(where_, "residual", small, norm(f32_, 32, x, part(y, 0, 255), a, s, d, q))?;
-        try_one(where_, "alpha", small, norm(f32_, 32, x, y, part(a, 0, 127), s, d, q))?;
-        try_one(where_, "sum", small, norm(f32_, 32, x, y, a, part(s, 0, 255), d, q))?;
-        try_one(where_, "dst", small, norm(f32_, 32, x, y, a, s, part(d, 0, 255), q))?;
-        try_one(where_, "columns", small, norm(f32_, 32, x, y, a, s, d, part(q, 0, 71)))?;
-        try_one(where_, "sum overlaps x", invalid, norm(f32_, 32, x, y, a, x, d, q))?;
-        try_one(where_, "sum overlaps residual", invalid, norm(f32_, 32, x, y, a, y, d, q))?;
-        try_one(where_, "sum overlaps alpha", invalid, norm(f32_, 32, x, y, a, part(b, 384, 256), d, q))?;
-        try_one(where_, "dst overlaps sum", invalid, norm(f32_, 32, x, y, a, s, s, q))?;
-        try_one(where_, "dst overlaps x", invalid, norm(f32_, 32, x, y, a, s, x, q))?;
-        try_one(where_, "columns overlaps dst", invalid, norm(f32_, 32, x, y, a, s, d, d))?;
-        try_one(where_, "columns overlaps sum", invalid, norm(f32_, 32, x, y, a, s, d, s))?;
-        try_one(where_, "alpha.ptr is NULL", invalid, norm(f32_, 32, x, y, null_of(128), s, d, q))?;
-        try_one(where_, "residual.ptr is NULL", invalid, norm(f32_, 32, x, null_of(256), a, null_of(256), d, q))?;
-        try_one(where_, "columns.ptr is NULL", invalid, norm(f32_, 32, x, y, a, s, d, null_of(72)))?;
+        refused_with(where_, "i64", S::Unsupported, norm(I64.dtype, 32, x, y, a, s, d, NONE))?;
+        refused_with(where_, "f64", S::Unsupported, norm(f64_, 32, x, y, part(x, 768, 256), s, d, q))?;
+        refused_with(where_, "sum.ptr", invalid, norm(f32_, 32, x, y, a, NONE, d, q))?;
+        refused_with(where_, "residual.ptr", invalid, norm(f32_, 32, x, NONE, a, s, d, q))?;
+        refused_with(where_, "cols is 20", invalid, norm(f32_, 20, x, y, a, s, d, q))?;
+        refused_with(where_, "x", small, norm(f32_, 32, part(x, 0, 255), y, a, s, d, q))?;
+        refused_with(where_, "residual", small, norm(f32_, 32, x, part(y, 0, 255), a, s, d, q))?;
+        refused_with(where_, "alpha", small, norm(f32_, 32, x, y, part(a, 0, 127), s, d, q))?;
+        refused_with(where_, "sum", small, norm(f32_, 32, x, y, a, part(s, 0, 255), d, q))?;
+        refused_with(where_, "dst", small, norm(f32_, 32, x, y, a, s, part(d, 0, 255), q))?;
+        refused_with(where_, "columns", small, norm(f32_, 32, x, y, a, s, d, part(q, 0, 71)))?;
+        refused_with(where_, "sum overlaps x", invalid, norm(f32_, 32, x, y, a, x, d, q))?;
+        refused_with(where_, "sum overlaps residual", invalid, norm(f32_, 32, x, y, a, y, d, q))?;
+        refused_with(where_, "sum overlaps alpha", invalid, norm(f32_, 32, x, y, a, part(b, 384, 256), d, q))?;
+        refused_with(where_, "dst overlaps sum", invalid, norm(f32_, 32, x, y, a, s, s, q))?;
+        refused_with(where_, "dst overlaps x", invalid, norm(f32_, 32, x, y, a, s, x, q))?;
+        refused_with(where_, "columns overlaps dst", invalid, norm(f32_, 32, x, y, a, s, d, d))?;
+        refused_with(where_, "columns overlaps sum", invalid, norm(f32_, 32, x, y, a, s, d, s))?;
+        refused_with(where_, "alpha.ptr is NULL", invalid, norm(f32_, 32, x, y, null_of(128), s, d, q))?;
+        refused_with(where_, "residual.ptr is NULL", invalid, norm(f32_, 32, x, null_of(256), a, null_of(256), d, q))?;
+        refused_with(where_, "columns.ptr is NULL", invalid, norm(f32_, 32, x, y, a, s, d, null_of(72)))?;
         let route = |experts, topk, x: sys::crk_view_t, w, ids, sorted, of| {
             sys::crk_moe_route(device, experts, 2, topk, true, x.into(), w, ids, sorted, of)
         };
         let where_ = "crk_moe_route";
-        try_one(where_, "experts is 513", S::Unsupported, route(513, 2, x, y, d, s, b))?;
-        try_one(where_, "topk is 33", S::Unsupported, route(64, 33, x, y, d, s, b))?;
-        try_one(where_, "topk is 9", invalid, route(8, 9, x, y, d, s, b))?;
-        try_one(where_, "logits", small, route(8, 2, part(x, 0, 63), y, d, s, b))?;
-        try_one(where_, "topk_weights", small, route(8, 2, x, part(y, 0, 15), d, s, b))?;
-        try_one(where_, "topk_ids", small, route(8, 2, x, y, part(d, 0, 15), s, b))?;
-        try_one(where_, "sorted_token_ids", small, route(8, 2, x, y, d, part(s, 0, 15), b))?;
-        try_one(where_, "expert_ids", small, route(8, 2, x, y, d, s, part(b, 0, 15)))?;
-        try_one(where_, "expert_ids.ptr", invalid, route(8, 2, x, y, d, s, NONE))?;
-        try_one(where_, "sorted_token_ids.ptr is NULL", invalid, route(8, 2, x, y, d, null_of(16), null_of(16)))?;
-        try_one(where_, "topk_ids overlaps logits", invalid, route(8, 2, x, y, x, s, b))?;
-        try_one(where_, "topk_ids overlaps topk_weights", invalid, route(8, 2, x, y, y, s, b))?;
-        try_one(where_, "expert_ids overlaps sorted_token_ids", invalid, route(8, 2, x, y, d, s, s))?;
+        refused_with(where_, "experts is 513", S::Unsupported, route(513, 2, x, y, d, s, b))?;
+        refused_with(where_, "topk is 33", S::Unsupported, route(64, 33, x, y, d, s, b))?;
+        refused_with(where_, "topk is 9", invalid, route(8, 9, x, y, d, s, b))?;
+        refused_with(where_, "logits", small, route(8, 2, part(x, 0, 63), y, d, s, b))?;
+        refused_with(where_, "topk_weights", small, route(8, 2, x, part(y, 0, 15), d, s, b))?;
+        refused_with(where_, "topk_ids", small, route(8, 2, x, y, part(d, 0, 15), s, b))?;
+        refused_with(where_, "sorted_token_ids", small, route(8, 2, x, y, d, part(s, 0, 15), b))?;
+        refused_with(where_, "expert_ids", small, route(8, 2, x, y, d, s, part(b, 0, 15)))?;
+        refused_with(where_, "expert_ids.ptr", invalid, route(8, 2, x, y, d, s, NONE))?;
+        refused_with(where_, "sorted_token_ids.ptr is NULL", invalid, route(8, 2, x, y, d, null_of(16), null_of(16)))?;
+        refused_with(where_, "topk_ids overlaps logits", invalid, route(8, 2, x, y, x, s, b))?;
+        refused_with(where_, "topk_ids overlaps topk_weights", invalid, route(8, 2, x, y, y, s, b))?;
+        refused_with(where_, "expert_ids overlaps sorted_token_ids", invalid, route(8, 2, x, y, d, s, s))?;
         let router = |t, (experts, k, topk), weights: sys::crk_view_t, x: sys::crk_view_t, (w, ids), (sorted, of)| {
             sys::crk_moe_router(device, t, experts, k, topk, true, weights.into(), x.into(), w, ids, sorted, of)
         };
         let (where_, sizes, to, lists, row) = ("crk_moe_router", (8, 32, 4), (d, b), (NONE, NONE), part(y, 0, 128));
         let (room, own) = (part(y, 512, 16), part(y, 512, 256));
-        try_one(where_, "f64", S::Unsupported, router(f64_, sizes, x, row, to, lists))?;
-        try_one(where_, "experts is 513", S::Unsupported, router(f32_, (513, 2, 4), x, row, to, lists))?;
-        try_one(where_, "topk is 33", S::Unsupported, router(f32_, (64, 2, 33), x, row, to, lists))?;
-        try_one(where_, "topk is 9", invalid, router(f32_, (8, 32, 9), x, row, to, lists))?;
-        try_one(where_, "k is", invalid, router(f32_, (8, 1 << 31, 4), x, row, to, lists))?;
-        try_one(where_, "weights", small, router(f32_, sizes, part(x, 0, 1023), row, to, lists))?;
-        try_one(where_, "x", small, router(f32_, sizes, x, part(y, 0, 127), to, lists))?;
-        try_one(where_, "topk_weights", small, router(f32_, sizes, x, row, (part(d, 0, 15), b), lists))?;
-        try_one(where_, "topk_ids", small, router(f32_, sizes, x, row, (d, part(b, 0, 15)), lists))?;
-        try_one(where_, "sorted_token_ids", small, router(f32_, sizes, x, row, to, (part(s, 0, 15), own)))?;
-        try_one(where_, "expert_ids", small, router(f32_, sizes, x, row, to, (s, part(own, 0, 15))))?;
-        try_one(where_, "expert_ids.ptr", invalid, router(f32_, sizes, x, row, to, (s, NONE)))?;
-        try_one(where_, "topk_weights overlaps weights", invalid, router(f32_, sizes, x, row, (x, b), lists))?;
-        try_one(where_, "topk_ids overlaps x", invalid, router(f32_, sizes, x, row, (d, row), lists))?;
-        try_one(where_, "topk_ids overlaps topk_weights", invalid, router(f32_, sizes, x, row, (d, d), lists))?;
-        try_one(where_, "expert_ids overlaps sorted", invalid, router(f32_, sizes, x, row, to, (room, room)))?;
+        refused_with(where_, "f64", S::Unsupported, router(f64_, sizes, x, row, to, lists))?;
+        refused_with(where_, "experts is 513", S::Unsupported, router(f32_, (513, 2, 4), x, row, to, lists))?;
+        refused_with(where_, "topk is 33", S::Unsupported, router(f32_, (64, 2, 33), x, row, to, lists))?;
+        refused_with(where_, "topk is 9", invalid, router(f32_, (8, 32, 9), x, row, to, lists))?;
+        refused_with(where_, "k is", invalid, router(f32_, (8, 1 << 31, 4), x, row, to, lists))?;
+        refused_with(where_, "weights", small, router(f32_, sizes, part(x, 0, 1023), row, to, lists))?;
+        refused_with(where_, "x", small, router(f32_, sizes, x, part(y, 0, 127), to, lists))?;
+        refused_with(where_, "topk_weights", small, router(f32_, sizes, x, row, (part(d, 0, 15), b), lists))?;
+        refused_with(where_, "topk_ids", small, router(f32_, sizes, x, row, (d, part(b, 0, 15)), lists))?;
+        refused_with(where_, "sorted_token_ids", small, router(f32_, sizes, x, row, to, (part(s, 0, 15), own)))?;
+        refused_with(where_, "expert_ids", small, router(f32_, sizes, x, row, to, (s, part(own, 0, 15))))?;
+        refused_with(where_, "expert_ids.ptr", invalid, router(f32_, sizes, x, row, to, (s, NONE)))?;
+        refused_with(where_, "topk_weights overlaps weights", invalid, router(f32_, sizes, x, row, (x, b), lists))?;
+        refused_with(where_, "topk_ids overlaps x", invalid, router(f32_, sizes, x, row, (d, row), lists))?;
+        refused_with(where_, "topk_ids overlaps topk_weights", invalid, router(f32_, sizes, x, row, (d, d), lists))?;
+        refused_with(where_, "expert_ids overlaps sorted", invalid, router(f32_, sizes, x, row, to, (room, room)))?;
         let rows = Layout::contiguous(&[1, 2, 2, 8]).map_err(error)?;
         let (other, turned) = (Layout::contiguous(&[1, 2, 3, 8]), Layout::strided(&[1, 2, 2, 8], &[32, 16, 1, 2], 0));
         let (other, turned) = (other.map_err(error)?, turned.map_err(error)?);
@@ -1304,30 +1297,40 @@ fn refused(target: &Target) -> Outcome {
         let where_ = "crk_rope_qkv";
         let k = (&rows, 256);
         succeeded(rope(0, f32_, (&rows, x, d), k, &table))?;
-        try_one(where_, "kind 2", invalid, rope(2, f32_, (&rows, x, d), k, &table))?;
-        try_one(where_, "i64", S::Unsupported, rope(0, I64.dtype, (&rows, x, d), k, &table))?;
-        try_one(where_, "rows[0].src", small, rope(0, f32_, (&rows, part(x, 0, 127), d), k, &table))?;
-        try_one(where_, "rows[0].dst", small, rope(0, f32_, (&rows, x, part(d, 0, 127)), k, &table))?;
-        try_one(where_, "rows[0].dst_layout.dims[2]", invalid, rope(0, f32_, (&other, x, d), k, &table))?;
-        try_one(where_, "rows[0].src_layout.strides[3]", invalid, rope(0, f32_, (&turned, x, d), k, &table))?;
-        try_one(where_, "rows[1].dst", small, rope(0, f32_, (&rows, x, d), (&rows, 127), &table))?;
-        try_one(where_, "rows[1].dst_layout.dims[2]", invalid, rope(0, f32_, (&rows, x, d), (&other, 256), &table))?;
+        refused_with(where_, "kind 2", invalid, rope(2, f32_, (&rows, x, d), k, &table))?;
+        refused_with(where_, "i64", S::Unsupported, rope(0, I64.dtype, (&rows, x, d), k, &table))?;
+        refused_with(where_, "rows[0].src", small, rope(0, f32_, (&rows, part(x, 0, 127), d), k, &table))?;
+        refused_with(where_, "rows[0].dst", small, rope(0, f32_, (&rows, x, part(d, 0, 127)), k, &table))?;
+        refused_with(where_, "rows[0].dst_layout.dims[2]", invalid, rope(0, f32_, (&other, x, d), k, &table))?;
+        refused_with(where_, "rows[0].src_layout.strides[3]", invalid, rope(0, f32_, (&turned, x, d), k, &table))?;
+        refused_with(where_, "rows[1].dst", small, rope(0, f32_, (&rows, x, d), (&rows, 127), &table))?;
+        refused_with(
+            where_,
+            "rows[1].dst_layout.dims[2]",
+            invalid,
+            rope(0, f32_, (&rows, x, d), (&other, 256), &table),
+        )?;
         let shared = Layout::strided(&[1, 2, 2, 8], &[32, 16, 0, 1], 0).map_err(error)?;
         let word = "rows[1].dst_layout.strides[2] is 0; elements of rows[1].dst would share memory";
-        try_one(where_, word, invalid, rope(0, f32_, (&rows, x, d), (&shared, 256), &table))?;
+        refused_with(where_, word, invalid, rope(0, f32_, (&rows, x, d), (&shared, 256), &table))?;
         let near = Layout::strided(&[1, 2, 2, 8], &[0, 15, 8, 1], 0).map_err(error)?;
         let word = "rows[1].dst_layout.strides[1] is 15; elements of rows[1].dst would share memory";
-        try_one(where_, word, invalid, rope(0, f32_, (&rows, x, d), (&near, 256), &table))?;
+        refused_with(where_, word, invalid, rope(0, f32_, (&rows, x, d), (&near, 256), &table))?;
         let apart = Layout::strided(&[1, 2, 2, 8], &[0, 8, 20, 1], 0).map_err(error)?;
         succeeded(rope(0, f32_, (&rows, x, d), (&apart, 256), &table))?;
-        try_one(where_, "cos_layout.dims[1]", invalid, rope(0, f32_, (&rows, x, d), k, &narrow))?;
-        try_one(where_, "rows[0].dst overlaps rows[0].src", invalid, rope(0, f32_, (&rows, x, x), k, &table))?;
-        try_one(where_, "rows[0].dst overlaps cos", invalid, rope(0, f32_, (&rows, x, y), k, &table))?;
-        try_one(where_, "rows[1].dst overlaps rows[0].dst", invalid, rope(0, f32_, (&rows, x, s), k, &table))?;
+        refused_with(where_, "cos_layout.dims[1]", invalid, rope(0, f32_, (&rows, x, d), k, &narrow))?;
+        refused_with(where_, "rows[0].dst overlaps rows[0].src", invalid, rope(0, f32_, (&rows, x, x), k, &table))?;
+        refused_with(where_, "rows[0].dst overlaps cos", invalid, rope(0, f32_, (&rows, x, y), k, &table))?;
+        refused_with(where_, "rows[1].dst overlaps rows[0].dst", invalid, rope(0, f32_, (&rows, x, s), k, &table))?;
         let null = std::ptr::null();
         let (c, n) = (y.into(), y.into());
         let kind = sys::crk_rope_kind(0);
-        try_one(where_, "rows is NULL", invalid, sys::crk_rope_qkv(device, kind, f32_, null, &table, c, &table, n))?;
+        refused_with(
+            where_,
+            "rows is NULL",
+            invalid,
+            sys::crk_rope_qkv(device, kind, f32_, null, &table, c, &table, n),
+        )?;
         let alphas = (part(y, 128, 32), part(y, 160, 32));
         let norm_rope = |from, t, src: (&Layout, sys::crk_view_t), q_alpha: sys::crk_view_t, dst| {
             let row = |src_layout, src: sys::crk_view_t, dst| sys::crk_rope_rows_t {
@@ -1349,14 +1352,14 @@ fn refused(target: &Target) -> Outcome {
         let where_ = "crk_norm_rope_qkv";
         let (f16_, bf16_, src) = (F16.dtype, BF16.dtype, (&rows, x));
         succeeded(norm_rope(f32_, f32_, src, alphas.0, d))?;
-        try_one(where_, "f64", S::Unsupported, norm_rope(f64_, f64_, src, alphas.0, d))?;
-        try_one(where_, "from f16 to f32", S::Unsupported, norm_rope(f16_, f32_, src, alphas.0, d))?;
-        try_one(where_, "from bf16 to f16", S::Unsupported, norm_rope(bf16_, f16_, src, alphas.0, d))?;
-        try_one(where_, "rows of 16 bytes", S::Unsupported, norm_rope(f16_, f16_, src, alphas.0, d))?;
-        try_one(where_, "q_alpha", small, norm_rope(f32_, f32_, src, part(y, 128, 31), d))?;
-        try_one(where_, "multiple of 16", S::Unsupported, norm_rope(f32_, f32_, src, part(y, 132, 32), d))?;
-        try_one(where_, "not of 16", S::Unsupported, norm_rope(f32_, f32_, src, alphas.0, part(d, 8, 256)))?;
-        try_one(where_, "rows[0].dst overlaps q_alpha", invalid, norm_rope(f32_, f32_, src, part(d, 0, 32), d))?;
+        refused_with(where_, "f64", S::Unsupported, norm_rope(f64_, f64_, src, alphas.0, d))?;
+        refused_with(where_, "from f16 to f32", S::Unsupported, norm_rope(f16_, f32_, src, alphas.0, d))?;
+        refused_with(where_, "from bf16 to f16", S::Unsupported, norm_rope(bf16_, f16_, src, alphas.0, d))?;
+        refused_with(where_, "rows of 16 bytes", S::Unsupported, norm_rope(f16_, f16_, src, alphas.0, d))?;
+        refused_with(where_, "q_alpha", small, norm_rope(f32_, f32_, src, part(y, 128, 31), d))?;
+        refused_with(where_, "multiple of 16", S::Unsupported, norm_rope(f32_, f32_, src, part(y, 132, 32), d))?;
+        refused_with(where_, "not of 16", S::Unsupported, norm_rope(f32_, f32_, src, alphas.0, part(d, 8, 256)))?;
+        refused_with(where_, "rows[0].dst overlaps q_alpha", invalid, norm_rope(f32_, f32_, src, part(d, 0, 32), d))?;
         // Nothing to do: unused arguments are not checked.
         succeeded(sys::crk_moe_route(device, 8, 0, 2, true, NONE.into(), NONE, NONE, NONE, NONE))?;
         succeeded(router(f32_, (8, 32, 0), NONE, NONE, (NONE, NONE), lists))?;

@@ -7,11 +7,12 @@
 use super::fused::{NONE, blocks_for, equal, part, unchanged};
 use super::matmul_wide::{THREADS, WideMatrix, WideProduct, divide, launch_with};
 use crate::support::cases::{Rng, Shape};
+use crate::support::divisor::Divisor;
 use crate::support::number::{BF16, F16, F32, F64, I64, Type, U8};
 use crate::support::product::{activations, blocks, formats};
 use crate::support::property::{Operand, Outcome, each_case};
 use crate::support::quantized::quant;
-use crate::support::{Body, Target, add_trial, last_error, succeeded};
+use crate::support::{Body, Target, add_trial, refused_with, succeeded};
 use candle_rocm_sys::{Layout, Quant, RopeKind, Status, sys};
 use libtest_mimic::Trial;
 use std::ptr::null;
@@ -175,8 +176,8 @@ fn quantized(target: &Target, name: &str, kind: RopeKind) -> Outcome {
     })
 }
 
-/// One to three dense matrices, whose rows may have gaps. Some do not fit the kernel: rows or views that are not
-/// aligned, columns that are contiguous instead of rows, rows without elements.
+/// One to three dense matrices, whose rows may have gaps. The kernel does not take all of them. Some rows or views are
+/// not aligned, some matrices are contiguous along their columns, some rows have no elements.
 fn dense(target: &Target, name: &str, kind: RopeKind, t: Type) -> Outcome {
     each_case(target, "heads", name, 40, |rng, _| {
         let (piece, (d, most)) = (16 / t.bytes, head(rng));
@@ -223,16 +224,7 @@ fn dense(target: &Target, name: &str, kind: RopeKind, t: Type) -> Outcome {
 
 // ---- the kernel for dense weights by name ----
 
-/// The structs of kernels/call/sliding.h, rope_call.h and matmul_call.h.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Divisor {
-    size: u64,
-    mul: u64,
-    shift: u32,
-    unused: u32,
-}
-
+/// The structs of kernels/call/rope_call.h and matmul_call.h.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RopeHeads {
@@ -249,12 +241,6 @@ struct RopeHeads {
 struct WideRope {
     product: WideProduct,
     heads: RopeHeads,
-}
-
-fn divisor(size: usize) -> Divisor {
-    let shift = size.next_power_of_two().ilog2();
-    let mul = (((1u64 << shift) - size as u64) << 32) / size as u64 + 1;
-    Divisor { size: size as u64, mul, shift, unused: 0 }
 }
 
 fn by_name(target: &Target, name: &str, kind: RopeKind, t: Type) -> Outcome {
@@ -298,7 +284,7 @@ fn by_name(target: &Target, name: &str, kind: RopeKind, t: Type) -> Outcome {
             cos: angles.cos.memory.ptr() as u64,
             sin: angles.sin.memory.ptr() as u64,
             strides: [0; 3],
-            half: divisor(d / 2),
+            half: Divisor::new(d / 2, false),
             rotates: 0,
             interleaved: interleaved.into(),
         };
@@ -327,13 +313,6 @@ fn refused(target: &Target) -> Outcome {
         views.push(buffer.as_ref().map_err(Clone::clone)?.raw_view());
     }
     let [w, x, c, s, a, b] = views[..] else { return Err("six buffers".into()) };
-    let try_one = |where_: &str, word: &str, expected: S, got: Status| {
-        let sentence = last_error();
-        if got != expected || !sentence.starts_with(where_) || !sentence.contains(word) {
-            return Err(format!("{where_}, {word}: {} {sentence:?}, expected {}", got.name(), expected.name()));
-        }
-        Ok(())
-    };
     let layout = |dims: &[usize]| Layout::contiguous(dims).map_err(error);
     let (square, narrow, few) = (layout(&[32, 32])?, layout(&[32, 31])?, layout(&[20, 32])?);
     let (rope, q8, f32_) = (RopeKind::Rope, Quant::Q8_0, F32.dtype);
@@ -373,23 +352,23 @@ fn refused(target: &Target) -> Outcome {
         };
         succeeded(vec(rope, 16, 32, &[good, second], 2, x, c))?;
         for (word, status, first) in &bad {
-            try_one(where_, word, *status, vec(rope, 16, 32, &[*first, second], 2, x, c))?;
+            refused_with(where_, word, *status, vec(rope, 16, 32, &[*first, second], 2, x, c))?;
         }
-        try_one(where_, "kind 2", invalid, vec(RopeKind::RopeThd, 16, 32, &[good], 1, x, c))?;
-        try_one(where_, "d is 15", invalid, vec(rope, 15, 32, &[good], 1, x, c))?;
-        try_one(where_, "d is 0", invalid, vec(rope, 0, 32, &[good], 1, x, c))?;
-        try_one(where_, "k is 48", invalid, vec(rope, 16, 48, &[good], 1, x, c))?;
-        try_one(where_, "k is 0", invalid, vec(rope, 16, 0, &[good], 1, x, c))?;
-        try_one(where_, "count is 0", invalid, vec(rope, 16, 32, &[good], 0, x, c))?;
-        try_one(where_, "count is 4", invalid, vec(rope, 16, 32, &[good], 4, x, c))?;
-        try_one(where_, "x", small, vec(rope, 16, 32, &[good], 1, part(x, 0, 35), c))?;
-        try_one(where_, "cos", small, vec(rope, 16, 32, &[good], 1, x, part(c, 0, 31)))?;
+        refused_with(where_, "kind 2", invalid, vec(RopeKind::RopeThd, 16, 32, &[good], 1, x, c))?;
+        refused_with(where_, "d is 15", invalid, vec(rope, 15, 32, &[good], 1, x, c))?;
+        refused_with(where_, "d is 0", invalid, vec(rope, 0, 32, &[good], 1, x, c))?;
+        refused_with(where_, "k is 48", invalid, vec(rope, 16, 48, &[good], 1, x, c))?;
+        refused_with(where_, "k is 0", invalid, vec(rope, 16, 0, &[good], 1, x, c))?;
+        refused_with(where_, "count is 0", invalid, vec(rope, 16, 32, &[good], 0, x, c))?;
+        refused_with(where_, "count is 4", invalid, vec(rope, 16, 32, &[good], 4, x, c))?;
+        refused_with(where_, "x", small, vec(rope, 16, 32, &[good], 1, part(x, 0, 35), c))?;
+        refused_with(where_, "cos", small, vec(rope, 16, 32, &[good], 1, x, part(c, 0, 31)))?;
         let short = sys::crk_head_weights_t { weights: part(w, 0, 1087).into(), ..good };
-        try_one(where_, "parts[0].weights", small, vec(rope, 16, 32, &[short], 1, x, c))?;
+        refused_with(where_, "parts[0].weights", small, vec(rope, 16, 32, &[short], 1, x, c))?;
         let many = sys::crk_head_weights_t { heads: 1 << 28, ..good };
-        try_one(where_, "parts[0].heads is", invalid, vec(rope, 16, 32, &[many], 1, x, c))?;
+        refused_with(where_, "parts[0].heads is", invalid, vec(rope, 16, 32, &[many], 1, x, c))?;
         let none = sys::crk_mul_mat_vec_rope(device, q8, rope, 16, 32, null(), 1, x.into(), c.into(), s.into());
-        try_one(where_, "parts is NULL", invalid, none)?;
+        refused_with(where_, "parts is NULL", invalid, none)?;
         succeeded(vec(rope, 16, 32, &[sys::crk_head_weights_t { heads: 0, dst: NONE, ..good }], 1, x, c))?;
         let where_ = "crk_matmul_rope";
         let mul = |t, kind, d, k, list: &[sys::crk_head_weights_t], count, x: sys::crk_view_t, c: sys::crk_view_t| {
@@ -397,24 +376,24 @@ fn refused(target: &Target) -> Outcome {
         };
         succeeded(mul(f32_, rope, 16, 32, &[good, second], 2, x, c))?;
         for (word, status, first) in &bad {
-            try_one(where_, word, *status, mul(f32_, rope, 16, 32, &[*first, second], 2, x, c))?;
+            refused_with(where_, word, *status, mul(f32_, rope, 16, 32, &[*first, second], 2, x, c))?;
         }
-        try_one(where_, "i64", S::Unsupported, mul(I64.dtype, rope, 16, 32, &[good], 1, x, c))?;
-        try_one(where_, "kind 2", invalid, mul(f32_, RopeKind::RopeThd, 16, 32, &[good], 1, x, c))?;
-        try_one(where_, "d is 15", invalid, mul(f32_, rope, 15, 32, &[good], 1, x, c))?;
-        try_one(where_, "count is 0", invalid, mul(f32_, rope, 16, 32, &[good], 0, x, c))?;
-        try_one(where_, "count is 4", invalid, mul(f32_, rope, 16, 32, &[good], 4, x, c))?;
-        try_one(where_, "x", small, mul(f32_, rope, 16, 32, &[good], 1, part(x, 0, 127), c))?;
-        try_one(where_, "cos", small, mul(f32_, rope, 16, 32, &[good], 1, x, part(c, 0, 31)))?;
+        refused_with(where_, "i64", S::Unsupported, mul(I64.dtype, rope, 16, 32, &[good], 1, x, c))?;
+        refused_with(where_, "kind 2", invalid, mul(f32_, RopeKind::RopeThd, 16, 32, &[good], 1, x, c))?;
+        refused_with(where_, "d is 15", invalid, mul(f32_, rope, 15, 32, &[good], 1, x, c))?;
+        refused_with(where_, "count is 0", invalid, mul(f32_, rope, 16, 32, &[good], 0, x, c))?;
+        refused_with(where_, "count is 4", invalid, mul(f32_, rope, 16, 32, &[good], 4, x, c))?;
+        refused_with(where_, "x", small, mul(f32_, rope, 16, 32, &[good], 1, part(x, 0, 127), c))?;
+        refused_with(where_, "cos", small, mul(f32_, rope, 16, 32, &[good], 1, x, part(c, 0, 31)))?;
         let other = |layout: &Layout| [sys::crk_head_weights_t { layout, ..good }];
-        try_one(where_, "but k is 32", invalid, mul(f32_, rope, 16, 32, &other(&narrow), 1, x, c))?;
-        try_one(where_, "parts[0].layout.dims[0] is 20", invalid, mul(f32_, rope, 16, 32, &other(&few), 1, x, c))?;
+        refused_with(where_, "but k is 32", invalid, mul(f32_, rope, 16, 32, &other(&narrow), 1, x, c))?;
+        refused_with(where_, "parts[0].layout.dims[0] is 20", invalid, mul(f32_, rope, 16, 32, &other(&few), 1, x, c))?;
         let no_layout = sys::crk_head_weights_t { layout: null(), ..good };
-        try_one(where_, "parts[0].layout is NULL", invalid, mul(f32_, rope, 16, 32, &[no_layout], 1, x, c))?;
+        refused_with(where_, "parts[0].layout is NULL", invalid, mul(f32_, rope, 16, 32, &[no_layout], 1, x, c))?;
         let short = sys::crk_head_weights_t { weights: part(w, 0, 4095).into(), ..good };
-        try_one(where_, "parts[0].weights", small, mul(f32_, rope, 16, 32, &[short], 1, x, c))?;
+        refused_with(where_, "parts[0].weights", small, mul(f32_, rope, 16, 32, &[short], 1, x, c))?;
         let none = sys::crk_matmul_rope(device, f32_, rope, 16, 32, x.into(), null(), 1, c.into(), s.into());
-        try_one(where_, "parts is NULL", invalid, none)?;
+        refused_with(where_, "parts is NULL", invalid, none)?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::support::number::{BF16, F8, F16, F32, F64, I64, Type, U8};
 #[cfg(unix)]
 use crate::support::property::layout;
 use crate::support::property::{Operand, Outcome, each_case};
-use crate::support::{Body, Target, add_trial, last_error, open, succeeded};
+use crate::support::{Body, Target, add_trial, last_error, open, refused_with, succeeded};
 use candle_rocm_sys::{Device, Function, Layout, Status, sys};
 use libtest_mimic::Trial;
 use std::ptr::null_mut;
@@ -945,13 +945,7 @@ fn refused(target: &Target) -> Outcome {
     no_dtype.dtype = sys::crk_dtype(77);
     use Status as S;
     let (invalid, bounds) = (S::InvalidArgument, S::OutOfBounds);
-    let try_one = |word: &str, expected: S, got: Status| {
-        let sentence = last_error();
-        if got != expected || !sentence.starts_with("crk_matmul") || !sentence.contains(word) {
-            return Err(format!("{word}: {} {sentence:?}, expected {}", got.name(), expected.name()));
-        }
-        Ok(())
-    };
+    let try_one = |word: &str, expected: S, got: Status| refused_with("crk_matmul", word, expected, got);
     try_one("self is NULL", invalid, call(null_mut(), F32, &l, a, &r, b, d))?;
     static ZEROS: [u64; 1024] = [0; 1024];
     try_one("self is no live", invalid, call(ZEROS.as_ptr() as sys::crk_device_t, F32, &l, a, &r, b, d))?;

@@ -9,7 +9,7 @@ use super::matmul::{Filling, admits, fill};
 use crate::support::cases::{Rng, Shape};
 use crate::support::number::{BF16, F16, F32, F64, I64, Type};
 use crate::support::property::{Operand, Outcome, each_case};
-use crate::support::{Body, Target, add_trial, last_error, succeeded};
+use crate::support::{Body, Target, add_trial, refused_with, succeeded};
 use candle_rocm_sys::{GateOp, Layout, Status, sys};
 use libtest_mimic::Trial;
 
@@ -309,7 +309,7 @@ pub(super) fn divide(
     product
 }
 
-/// Launches a kernel with one argument, of which `product` is a part.
+/// Launches a kernel with the argument `call`. The argument contains `product`, which gives the geometry.
 pub(super) fn launch_with<A>(target: &Target, kernel: &str, product: &WideProduct, call: &A) -> Outcome {
     let function = target.device.function_named("matmul", kernel).map_err(|error| error.to_string())?;
     let data = std::ptr::from_ref(call).cast();
@@ -375,13 +375,6 @@ fn refused(target: &Target) -> Outcome {
     };
     let layout = |dims: &[usize]| Layout::contiguous(dims).map_err(error);
     let (good, short, deep, other) = (layout(&[3, 64])?, layout(&[3, 63])?, layout(&[1, 3, 64])?, layout(&[2, 64])?);
-    let try_one = |where_: &str, word: &str, expected: S, got: Status| {
-        let sentence = last_error();
-        if got != expected || !sentence.starts_with(where_) || !sentence.contains(word) {
-            return Err(format!("{where_}, {word}: {} {sentence:?}, expected {}", got.name(), expected.name()));
-        }
-        Ok(())
-    };
     let (invalid, small, f32_) = (S::InvalidArgument, S::OutOfBounds, F32.dtype);
     let one = |layout: *const Layout, weights: sys::crk_view_t, dst| sys::crk_matmul_weights_t {
         layout,
@@ -397,24 +390,29 @@ fn refused(target: &Target) -> Outcome {
         };
         let two = |first, second| [one(&good, a, first), one(&good, b, second)];
         let null = sys::crk_matmul_grouped(device, f32_, 64, x.into(), std::ptr::null(), 1);
-        try_one(where_, "weights is NULL", invalid, null)?;
-        try_one(where_, "count is 0", invalid, many(f32_, 64, x, &two(d, e), 0))?;
-        try_one(where_, "count is 4", invalid, many(f32_, 64, x, &two(d, e), 4))?;
-        try_one(where_, "i64", S::Unsupported, many(I64.dtype, 64, x, &two(d, e), 2))?;
-        try_one(where_, "x", small, many(f32_, 64, part(x, 0, 255), &two(d, e), 2))?;
-        try_one(where_, "dst", small, many(f32_, 64, x, &two(d, part(e, 0, 11)), 2))?;
-        try_one(where_, "weights", small, many(f32_, 64, x, &[one(&good, part(a, 0, 767), d)], 1))?;
-        try_one(where_, "but k is 64", invalid, many(f32_, 64, x, &[one(&short, a, d)], 1))?;
-        try_one(where_, "must be 2", invalid, many(f32_, 64, x, &[one(&deep, a, d)], 1))?;
-        try_one(where_, "weights[0].layout is NULL", invalid, many(f32_, 64, x, &[one(std::ptr::null(), a, d)], 1))?;
-        try_one(where_, "dst overlaps x", invalid, many(f32_, 64, x, &two(d, part(x, 0, 12)), 2))?;
-        try_one(
+        refused_with(where_, "weights is NULL", invalid, null)?;
+        refused_with(where_, "count is 0", invalid, many(f32_, 64, x, &two(d, e), 0))?;
+        refused_with(where_, "count is 4", invalid, many(f32_, 64, x, &two(d, e), 4))?;
+        refused_with(where_, "i64", S::Unsupported, many(I64.dtype, 64, x, &two(d, e), 2))?;
+        refused_with(where_, "x", small, many(f32_, 64, part(x, 0, 255), &two(d, e), 2))?;
+        refused_with(where_, "dst", small, many(f32_, 64, x, &two(d, part(e, 0, 11)), 2))?;
+        refused_with(where_, "weights", small, many(f32_, 64, x, &[one(&good, part(a, 0, 767), d)], 1))?;
+        refused_with(where_, "but k is 64", invalid, many(f32_, 64, x, &[one(&short, a, d)], 1))?;
+        refused_with(where_, "must be 2", invalid, many(f32_, 64, x, &[one(&deep, a, d)], 1))?;
+        refused_with(
+            where_,
+            "weights[0].layout is NULL",
+            invalid,
+            many(f32_, 64, x, &[one(std::ptr::null(), a, d)], 1),
+        )?;
+        refused_with(where_, "dst overlaps x", invalid, many(f32_, 64, x, &two(d, part(x, 0, 12)), 2))?;
+        refused_with(
             where_,
             "weights[1].dst overlaps weights[0].weights",
             invalid,
             many(f32_, 64, x, &two(d, part(a, 0, 12)), 2),
         )?;
-        try_one(
+        refused_with(
             where_,
             "weights[1].dst overlaps weights[0].dst",
             invalid,
@@ -426,24 +424,24 @@ fn refused(target: &Target) -> Outcome {
             many(f32_, 64, x, &[first, second], 2)
         };
         succeeded(biased(part(x, 0, 12)))?;
-        try_one(where_, "weights[0].bias", small, biased(part(x, 0, 11)))?;
+        refused_with(where_, "weights[0].bias", small, biased(part(x, 0, 11)))?;
         let null = sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 12 };
-        try_one(where_, "weights[0].bias.ptr is NULL", invalid, biased(null))?;
-        try_one(where_, "weights[0].dst overlaps weights[0].bias", invalid, biased(part(d, 0, 12)))?;
-        try_one(where_, "weights[1].dst overlaps weights[0].bias", invalid, biased(part(e, 0, 12)))?;
+        refused_with(where_, "weights[0].bias.ptr is NULL", invalid, biased(null))?;
+        refused_with(where_, "weights[0].dst overlaps weights[0].bias", invalid, biased(part(d, 0, 12)))?;
+        refused_with(where_, "weights[1].dst overlaps weights[0].bias", invalid, biased(part(e, 0, 12)))?;
         let where_ = "crk_matmul_gate";
         let gate = |op, t, k, x: sys::crk_view_t, up_layout, up: sys::crk_view_t, dst| {
             sys::crk_matmul_gate(device, op, t, k, x.into(), &good, a.into(), up_layout, up.into(), dst)
         };
         let silu = GateOp::Silu;
-        try_one(where_, "op 9", invalid, gate(sys::crk_gate_op(9), f32_, 64, x, &good, b, d))?;
-        try_one(where_, "i64", S::Unsupported, gate(silu, I64.dtype, 64, x, &good, b, d))?;
-        try_one(where_, "up_layout.dims[0] is 2", invalid, gate(silu, f32_, 64, x, &other, b, d))?;
-        try_one(where_, "but k is 64", invalid, gate(silu, f32_, 64, x, &short, b, d))?;
-        try_one(where_, "x", small, gate(silu, f32_, 64, part(x, 0, 255), &good, b, d))?;
-        try_one(where_, "dst", small, gate(silu, f32_, 64, x, &good, b, part(d, 0, 11)))?;
-        try_one(where_, "dst overlaps x", invalid, gate(silu, f32_, 64, x, &good, b, part(x, 0, 12)))?;
-        try_one(where_, "dst overlaps up", invalid, gate(silu, f32_, 64, x, &good, b, part(b, 0, 12)))?;
+        refused_with(where_, "op 9", invalid, gate(sys::crk_gate_op(9), f32_, 64, x, &good, b, d))?;
+        refused_with(where_, "i64", S::Unsupported, gate(silu, I64.dtype, 64, x, &good, b, d))?;
+        refused_with(where_, "up_layout.dims[0] is 2", invalid, gate(silu, f32_, 64, x, &other, b, d))?;
+        refused_with(where_, "but k is 64", invalid, gate(silu, f32_, 64, x, &short, b, d))?;
+        refused_with(where_, "x", small, gate(silu, f32_, 64, part(x, 0, 255), &good, b, d))?;
+        refused_with(where_, "dst", small, gate(silu, f32_, 64, x, &good, b, part(d, 0, 11)))?;
+        refused_with(where_, "dst overlaps x", invalid, gate(silu, f32_, 64, x, &good, b, part(x, 0, 12)))?;
+        refused_with(where_, "dst overlaps up", invalid, gate(silu, f32_, 64, x, &good, b, part(b, 0, 12)))?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ pub mod bounds;
 pub mod cases;
 pub mod compare;
 pub mod compiler;
+pub mod divisor;
 #[cfg(unix)]
 pub mod double;
 pub mod golden;
@@ -142,6 +143,15 @@ impl Guarded {
 /// Turns the status of a C call that should have succeeded into a result with the library's message.
 pub fn succeeded(status: Status) -> std::result::Result<(), String> {
     if status == Status::Ok { Ok(()) } else { Err(format!("{}: {}", status.name(), last_error())) }
+}
+
+/// Checks that a C call failed with the status `expected`. The message begins with the function's name and has `word`.
+pub fn refused_with(function: &str, word: &str, expected: Status, got: Status) -> std::result::Result<(), String> {
+    let sentence = last_error();
+    if got != expected || !sentence.starts_with(function) || !sentence.contains(word) {
+        return Err(format!("{function}, {word}: {} {sentence:?}, expected {}", got.name(), expected.name()));
+    }
+    Ok(())
 }
 
 /// The message of this thread's last failed call.

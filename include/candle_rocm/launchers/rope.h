@@ -88,7 +88,7 @@ typedef struct crk_head_weights {
   crk_const_view_t bias; /* heads * d contiguous elements, or {NULL, 0} for none */
   crk_view_t dst; /* heads of d contiguous elements */
   size_t head_stride; /* elements of dst from one head to the next, at least d */
-  bool rotates; /* false: the heads are only stored, as those of values */
+  bool rotates; /* false: the launch stores the heads as they are, as it does with values */
 } crk_head_weights_t;
 
 #ifdef __cplusplus
