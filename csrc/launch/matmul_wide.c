@@ -34,9 +34,9 @@ bool crk_priv_wide_fits(crk_device_t self, const crk_wide_product_t *product, ui
   return fits && places % PIECE_BYTES == 0;
 }
 
-/* The number of pairs of a block: `wanted` or more, at most `most`. If neighbours are not pairs, this number divides the
- * number of pairs of a head, and may be less than `wanted`. The block's rows then follow each other in both halves of a
- * head. */
+/* The number of pairs of a block: `wanted` or more, at most `most`. If neighbours are not pairs, this number divides
+ * the number of pairs of a head, and may be less than `wanted`. The block's rows then follow each other in both halves
+ * of a head. */
 static uint32_t block_pairs(const crk_heads_t *heads, uint64_t wanted, uint32_t most) {
   const uint32_t least = (uint32_t)crk_priv_least(wanted, most);
   const size_t half = heads->d / 2;
