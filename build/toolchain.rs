@@ -63,6 +63,8 @@ pub struct Hip {
 impl Hip {
     pub fn find(config: &Config) -> Result<Hip> {
         let path = find_hip(config)?;
+        // What the last build has left.
+        let _ = fs::remove_dir_all(config.out_dir.join(TEMPORARY));
         let mut ways = vec![other("HIPCC", config.hipcc.is_some())];
         for (name, folder) in folders(config) {
             let folder = folder.to_string_lossy();
@@ -81,7 +83,7 @@ impl Hip {
         write!(identity, "{:?} {:?}", config.rocm_path, config.hip_path).unwrap();
         let named = flags.iter().filter(|flag| is_named(flag)).filter_map(|flag| flag.split_once('='));
         let named = named.map(|(_, folder)| Path::new(folder)).chain(config.hip_device_lib_path.iter().map(Path::new));
-        let linked = linked_libraries(&path, &flags);
+        let linked = linked_libraries(config, &path, &flags);
         let folders: BTreeSet<_> = named.chain(linked.iter().filter_map(|library| library.parent())).collect();
         for folder in folders {
             write!(identity, " {:x}", hash_of_libraries(folder)).unwrap();
@@ -92,7 +94,7 @@ impl Hip {
 
     /// The compiler, to run in any folder: hipcc reads these variables, in which the user may have a relative path.
     fn start(&self, config: &Config) -> Command {
-        let mut command = Command::new(&self.path);
+        let mut command = start(config, &self.path);
         command.envs(folders(config));
         command
     }
@@ -549,11 +551,23 @@ fn device_libraries(compiler: &Path) -> Option<PathBuf> {
     folders.into_iter().find(|folder| folder.join("ocml.bc").is_file())
 }
 
+/// A folder in OUT_DIR.
+const TEMPORARY: &str = "temporary";
+
+/// The compiler, with its temporary files in OUT_DIR: clang leaves an empty folder behind for each source.
+fn start(config: &Config, compiler: &Path) -> Command {
+    let mut command = Command::new(compiler);
+    if let Ok(folder) = config.out(TEMPORARY) {
+        command.env("TMPDIR", folder);
+    }
+    command
+}
+
 /// The device libraries that a compiler links, as it says itself: `-###` prints the commands that it would run. The
 /// first architecture that it knows stands for all, because their libraries are in one folder.
-fn linked_libraries(compiler: &Path, flags: &[String]) -> Vec<PathBuf> {
+fn linked_libraries(config: &Config, compiler: &Path, flags: &[String]) -> Vec<PathBuf> {
     for arch in built(COMMON.marks) {
-        let mut command = Command::new(compiler);
+        let mut command = start(config, compiler);
         command.args(["-###", "-x", "hip", "--cuda-device-only", "-nogpuinc", "-c", "-", "-o"]);
         // Nothing is written there, except by a script in a compiler's place.
         command.arg(std::env::temp_dir().join("candle-rocm-none"));
@@ -564,7 +578,7 @@ fn linked_libraries(compiler: &Path, flags: &[String]) -> Vec<PathBuf> {
         while words.by_ref().any(|word| word == "-mlink-builtin-bitcode") {
             found.extend(words.next().map(PathBuf::from));
         }
-        if !found.is_empty() {
+        if output.status.success() {
             return found;
         }
     }

@@ -79,7 +79,7 @@ impl Tree {
 
     /// The configuration of a machine with nothing but this tree installed.
     fn config(&self) -> Config {
-        Config { installed: self.0.clone(), ..Config::default() }
+        Config { installed: self.0.clone(), out_dir: self.0.join("out"), ..Config::default() }
     }
 
     fn value(&self, path: &str) -> Option<OsString> {
@@ -304,13 +304,7 @@ impl Tree {
     /// The configuration with a compiler that does not know these architectures, and with this list of the user's.
     fn config_without(&self, unknown: &str, list: Option<&str>) -> Config {
         self.compiler_without("rocm/bin/hipcc", unknown);
-        Config {
-            out_dir: self.0.join("out"),
-            jobs: 2,
-            topology: self.0.join("nodes"),
-            rocm_archs: list.map(str::to_owned),
-            ..self.config()
-        }
+        Config { jobs: 2, topology: self.0.join("nodes"), rocm_archs: list.map(str::to_owned), ..self.config() }
     }
 }
 
@@ -427,6 +421,23 @@ fn single_architectures_get_code_that_older_runtimes_load() {
     assert_eq!(arguments("oclc_abi_version_600.bc", "gfx11-generic"), None);
     assert_eq!(arguments("oclc_abi_version_400.bc", "gfx1100"), None);
     assert_eq!(arguments("oclc_abi_version_500.bc", "gfx9-4-generic:xnack-"), Some(6));
+}
+
+/// clang leaves an empty folder behind for each source. It must not be below /tmp.
+#[test]
+fn temporary_files_are_in_the_builds_own_folder() {
+    let tree = Tree::new("temporary");
+    tree.program("rocm/bin/hipcc", &format!("echo \"$TMPDIR\" >>{}/folders", tree.0.display()));
+    let config = tree.config();
+    let hip = Hip::find(&config).unwrap_or_else(|message| panic!("{message}"));
+    let mut command = hip.command(&config, "gfx1100", Path::new("in"), Path::new("out"));
+    assert!(command.status().expect("a program").success());
+    let folders = fs::read_to_string(tree.0.join("folders")).expect("a file");
+    let [version, libraries, compiled] = folders.lines().collect::<Vec<_>>()[..] else { panic!("{folders}") };
+    assert_ne!(version, libraries, "the version needs no files");
+    let folder = config.out_dir.join("temporary");
+    assert_eq!([libraries, compiled].map(Path::new), [&folder; 2]);
+    assert!(folder.is_dir());
 }
 
 /// A compiler outside of AMD's installations finds its own device libraries; `-###` tells which.

@@ -40,9 +40,10 @@ struct vec_plan {
   static constexpr uint32_t parts = wide_waves && chunk_room > wide_room ? steps : 1;
   CRK_FN static uint32_t part_blocks(uint32_t lanes) { return chunk(lanes) / parts / pieces; }
 
-  /* Whether rows of at most half a chunk are multiplied by code of their own (matvec_tile.h). NVIDIA GPUs wait longer
-   * for memory than for arithmetic, and have not been tried with it. */
+  /* Whether short rows, of at most half a chunk, have code of their own, without the other half of its arithmetic.
+   * NVIDIA GPUs have not been tried with it. */
   static constexpr bool has_short = !async_copies::present && steps > 1;
+  CRK_FN static uint32_t half_blocks() { return chunk(wave_size()) / pieces / 2; }
 
   /* block_of gives the block of a lane's piece t, part_of the piece's place in the block. With one column a lane takes
    * two pieces of a block of 256 together, which share their scales or the bytes of their codes. With several columns

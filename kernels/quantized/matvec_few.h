@@ -279,8 +279,7 @@ CRK_FN void mul_mat_vec_few(const crk_vec_product_t &p) {
                                        p.row_blocks,
                                        {odd_begin && row == rows.first ? 0 : count},
                                        {odd_end && left == count ? count - 1 : count},
-                                       false,
-                                       0};
+                                       false};
     few_feed<B, Columns> feed(tile, room, share);
     const uint32_t thread = own_thread(), its_row = thread % F::rows, its_column = thread / F::rows;
     float total[F::groups] = {};

@@ -5,9 +5,7 @@
  * Reading the weights is the limit, so every byte of weights is read once, in whole lines. A stage is a fixed number of
  * pieces from each of a few rows. A wave copies it to its own part of shared memory, 16 bytes per lane side by side.
  * From there each lane takes its pieces, whatever the alignment of the format. While the wave works on one stage, the
- * bytes of the next are under way. They go through registers or by the GPU's asynchronous copies. Short rows, of
- * at most half a chunk, have code of their own: without the other half of a chunk's arithmetic, and with bundles of
- * rows, which are copied as one.
+ * bytes of the next are under way. They go through registers or by the GPU's asynchronous copies.
  *
  * All waves together read the activations in the same way, once per tile. Activations stay in registers for all rows of
  * the wave. So a row is cut into chunks, and a chunk has as many pieces as the registers hold activations for. */
@@ -43,46 +41,23 @@ template <int Columns>
 inline constexpr uint32_t vec_sums_room = CRK_VEC_ROWS * Columns * (most_lanes / group_lanes);
 
 /* A block's tile: `count` rows, which follow each other. With two `Ways`, the first half of them follow each other in
- * one place, and the other half in another: in two matrices, or in two halves of a head. A bundle is one row, or if
- * Short 2^log2_bundle rows of one place. Each wave makes every CRK_VEC_WAVES-th bundle. */
-template <class B, int Columns, int Ways = 1, bool Short = false>
+ * one place, and the other half in another: in two matrices, or in two halves of a head. Each wave makes every
+ * CRK_VEC_WAVES-th row. */
+template <class B, int Columns, int Ways = 1>
 struct vec_tile {
   using P = vec_plan<B, Columns>;
   const unsigned char *weights[Ways]; /* row r of the tile begins at weights[w] + r * row_bytes, in its matrix w */
   uint32_t row_bytes, count, blocks;
-  /* No byte before or after these bundles may be read. `count` stands for no bundle. */
-  uint32_t odd_first[Ways], odd_last[Ways];
+  uint32_t odd_first[Ways], odd_last[Ways]; /* no byte before or after these rows may be read; `count`: no such row */
   bool askew; /* weights are not aligned to P::alignment and are copied two bytes at a time; rare */
-  uint32_t log2_bundle;
-
-  /* As many rows as fit in the room of a part of a row, if all waves then have equally many bundles. */
-  CRK_FN static uint32_t log2_bundle_for(uint32_t blocks, uint32_t count) {
-    uint32_t log2 = 0;
-    while (Short && blocks << (log2 + 1) <= P::part_blocks(wave_size()) && count % (2 * CRK_VEC_WAVES << log2) == 0) {
-      log2++;
-    }
-    return log2;
-  }
-  CRK_FN uint32_t first_row(uint32_t bundle) const { return Short ? bundle << log2_bundle : bundle; }
-  CRK_FN uint32_t bundle_of(uint32_t row) const { return Short ? row >> log2_bundle : row; }
-  CRK_FN uint32_t bundles() const { return bundle_of(count); }
-  /* The rows in an order in which each wave made every CRK_VEC_WAVES-th one. */
-  CRK_FN uint32_t row_in_turn(uint32_t turn) const {
-    if constexpr (Short) {
-      const uint32_t wave = turn % CRK_VEC_WAVES, own = turn / CRK_VEC_WAVES;
-      return first_row(wave + bundle_of(own) * CRK_VEC_WAVES) + own - first_row(bundle_of(own));
-    } else {
-      return turn;
-    }
-  }
 
   /* Blocks in the chunk that begins with block `done`. */
   CRK_FN uint32_t left(uint32_t done) const {
     const uint32_t chunk = P::chunk(wave_size()) / P::pieces;
     return blocks - done < chunk ? blocks - done : chunk;
   }
-  /* part_bytes gives the size of the part of a chunk of one row that begins with block `from`. place gives the place of
-   * this part of a bundle's first row in its room. */
+  /* part_bytes gives the size of the part of a chunk that begins with block `from`. place gives the place of this part
+   * of a row in its room. */
   CRK_FN uint32_t part_bytes(uint32_t from) const {
     constexpr uint32_t block_bytes = sizeof(B);
     if constexpr (P::parts == 1) {
@@ -97,48 +72,37 @@ struct vec_tile {
     const unsigned char *const first = weights[0], *const second = weights[Ways - 1];
     return Ways == 2 && row >= count / 2 ? second : first;
   }
-  CRK_FN uint32_t place(uint32_t bundle, uint32_t from) const {
-    const uint32_t row = first_row(bundle);
+  CRK_FN uint32_t place(uint32_t row, uint32_t from) const {
     return askew ? 0
                  : (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(matrix_of(row))) + row * row_bytes +
                     from * static_cast<uint32_t>(sizeof(B))) %
                        line_bytes;
   }
-  CRK_FN bool at_edge(uint32_t bundle) const {
-    return bundle == odd_first[0] || bundle == odd_last[0] ||
-           (Ways == 2 && (bundle == odd_first[Ways - 1] || bundle == odd_last[Ways - 1]));
+  CRK_FN bool at_edge(uint32_t row) const {
+    return row == odd_first[0] || row == odd_last[0] ||
+           (Ways == 2 && (row == odd_first[Ways - 1] || row == odd_last[Ways - 1]));
   }
-  /* The bytes of a bundle's rows, from block `from` of the first one on. */
-  CRK_FN uint32_t bytes_from(uint32_t from) const { return Short ? part_bytes(from) << log2_bundle : part_bytes(from); }
-  CRK_FN const unsigned char *begin(uint32_t bundle, uint32_t from) const {
-    const uint32_t row = first_row(bundle);
+  CRK_FN const unsigned char *begin(uint32_t row, uint32_t from) const {
     return matrix_of(row) + static_cast<uint64_t>(row) * row_bytes + from * static_cast<uint32_t>(sizeof(B));
   }
 };
 
-/* The stages of a wave's share of a tile, one after the other. A stage is one part of a chunk, for P::rows bundles.
- * First come all parts for the first bundles, then those for the next bundles, then the next chunk of all bundles. While
- * the wave works on one stage, the next ones are under way to its rooms. */
-template <class Tile, class Copies = async_copies>
+/* The stages of a wave's share of a tile, one after the other. A stage is one part of a chunk, for P::rows rows. First
+ * come all parts for the first rows, then those for the next rows, then the next chunk of all rows. Short rows have one
+ * part. While the wave works on one stage, the next ones are under way to its rooms. */
+template <class B, int Columns, int Ways, bool Short, class Copies = async_copies>
 struct vec_feed {
-  using P = typename Tile::P;
-  const Tile &tile;
+  using P = vec_plan<B, Columns>;
+  static constexpr uint32_t block_bytes = sizeof(B);
+  const vec_tile<B, Columns, Ways> &tile;
   unsigned char *rooms;
   uint32_t wave, lanes;
-  /* Where the next stage to request begins. `part` counts blocks from the chunk's beginning. */
-  uint32_t bundle, done, part;
+  uint32_t row, done, part; /* where the next stage to request begins; `part`: blocks from the chunk's beginning */
   uint32_t turn; /* number of the room that is taken next */
   under_way<P::row_room, P::least_lanes> bytes[P::rows];
 
-  CRK_FN vec_feed(const Tile &its_tile, unsigned char *its_rooms, uint32_t its_wave)
-      : tile(its_tile),
-        rooms(its_rooms),
-        wave(its_wave),
-        lanes(wave_size()),
-        bundle(its_wave),
-        done(0),
-        part(0),
-        turn(0) {
+  CRK_FN vec_feed(const vec_tile<B, Columns, Ways> &its_tile, unsigned char *its_rooms, uint32_t its_wave)
+      : tile(its_tile), rooms(its_rooms), wave(its_wave), lanes(wave_size()), row(its_wave), done(0), part(0), turn(0) {
     begin(0);
     CRK_UNROLL
     for (uint32_t i = 1; i + 1 < P::stages; i++) {
@@ -148,21 +112,22 @@ struct vec_feed {
   CRK_FN void begin(uint32_t room) {
     if (done < tile.blocks) {
       const uint32_t from = done + part;
+      const bool none = P::parts > 1 && from >= tile.blocks; /* behind a row, which may be the last in memory */
       CRK_UNROLL
       for (uint32_t r = 0; r < P::rows; r++) {
-        const uint32_t its = bundle + r * CRK_VEC_WAVES;
-        if (its < tile.bundles() && !tile.askew) {
-          const span16 span(tile.begin(its, from), tile.bytes_from(from), tile.at_edge(its));
+        const uint32_t its = row + r * CRK_VEC_WAVES;
+        if (its < tile.count && !tile.askew && !none) {
+          const span16 span(tile.begin(its, from), tile.part_bytes(from), tile.at_edge(its));
           bytes[r].begin(rooms + room * P::wave_room + r * P::row_room, span, lane(), lanes);
         }
       }
       part += P::parts > 1 ? P::part_blocks(lanes) : 0;
-      if (P::parts == 1 || part == P::chunk(lanes) / P::pieces || done + part >= tile.blocks) {
+      if (P::parts == 1 || Short || part == P::chunk(lanes) / P::pieces) {
         part = 0;
-        bundle += P::rows * CRK_VEC_WAVES;
+        row += P::rows * CRK_VEC_WAVES;
       }
-      if (bundle >= tile.bundles()) {
-        bundle = wave;
+      if (row >= tile.count) {
+        row = wave;
         done += P::chunk(lanes) / P::pieces;
       }
     }
@@ -170,8 +135,8 @@ struct vec_feed {
       Copies::end_group();
     }
   }
-  /* Returns the room with the next stage: the part from block `now` on, of the bundles from `first` on. It is valid
-   * until the next call. */
+  /* Returns the room with the next stage: the part from block `now` on, of the rows from `first` on. It is valid until
+   * the next call. */
   CRK_FN unsigned char *take(uint32_t first, uint32_t now) {
     unsigned char *room = rooms + turn * P::wave_room;
     if constexpr (P::stages > 1) {
@@ -184,8 +149,8 @@ struct vec_feed {
       const uint32_t its = first + r * CRK_VEC_WAVES;
       unsigned char *to = room + r * P::row_room;
       bytes[r].end(to, lane(), lanes);
-      if (tile.askew && its < tile.bundles()) {
-        copy_halves(to, tile.begin(its, now), tile.bytes_from(now), lane(), lanes);
+      if (tile.askew && its < tile.count) {
+        copy_halves(to, tile.begin(its, now), tile.part_bytes(now), lane(), lanes);
       }
     }
     wave_barrier();
@@ -207,21 +172,20 @@ CRK_FN void put_sums(float *to, const float (&sum)[Columns], bool first) {
   }
 }
 
-/* Adds the chunk from block `done` on to the sums of the wave's rows: those of bundle `wave` and of every
- * CRK_VEC_WAVES-th one after it. `sums` has one sum per column, row and group of 32 lanes; the first chunk initialises
- * them. `feed` supplies the stages of this chunk and afterwards those of the next. */
+/* Adds the chunk from block `done` on to the sums of the wave's rows, which begin with row `wave`. `sums` has one sum
+ * per column, row and group of 32 lanes; the first chunk initialises them. `feed` supplies the stages of this chunk and
+ * afterwards those of the next. */
 template <class B, int Columns, int Ways, bool Short>
-CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<B, Columns, Ways, Short> &tile,
-                           uint32_t done, uint32_t wave, vec_feed<vec_tile<B, Columns, Ways, Short>> &feed,
-                           float *sums) {
+CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<B, Columns, Ways> &tile, uint32_t done,
+                           uint32_t wave, vec_feed<B, Columns, Ways, Short> &feed, float *sums) {
   using P = vec_plan<B, Columns>;
   using Q = quant<B>;
-  constexpr uint32_t stage_bundles = P::rows * CRK_VEC_WAVES, block_bytes = sizeof(B);
-  constexpr uint32_t parts = Short && P::parts > 1 ? P::parts / 2 : P::parts,
-                     steps = P::steps / (Short ? 2 : 1) / parts;
+  constexpr uint32_t stage_rows = P::rows * CRK_VEC_WAVES, block_bytes = sizeof(B), parts = Short ? 1 : P::parts,
+                     steps = P::steps / (Short ? 2 : parts);
+  static_assert(P::parts <= 2, "a short row is in one part");
   static_assert(P::parts == 1 || P::rows == 1, "a row's sums stay in registers from part to part");
   const uint32_t lanes = wave_size(), left = tile.left(done), own = P::first_block() * block_bytes;
-  for (uint32_t first = wave; first < tile.bundles(); first += stage_bundles) {
+  for (uint32_t first = wave; first < tile.count; first += stage_rows) {
     float sum[Columns] = {};
     CRK_UNROLL
     for (uint32_t part = 0; part < parts; part++) {
@@ -229,40 +193,35 @@ CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<
       unsigned char *room = feed.take(first, from);
       CRK_NO_UNROLL
       for (uint32_t r = 0; r < P::rows; r++) {
-        const uint32_t bundle = first + r * CRK_VEC_WAVES;
-        if (bundle >= tile.bundles()) {
+        const uint32_t row = first + r * CRK_VEC_WAVES;
+        if (row >= tile.count) {
           break;
         }
         unsigned char *bytes = room + r * P::row_room;
-        if (tile.at_edge(bundle)) {
-          copy_ends(bytes, tile.begin(bundle, from), tile.bytes_from(from), lane());
+        if (tile.at_edge(row)) {
+          copy_ends(bytes, tile.begin(row, from), tile.part_bytes(from), lane());
           wave_barrier();
         }
-        const uint32_t count = Short ? 1u << tile.log2_bundle : 1;
-        CRK_NO_UNROLL
-        for (uint32_t n = 0; n < count; n++) {
-          const uint32_t row = tile.first_row(bundle) + n;
-          CRK_UNROLL
-          for (uint32_t i = 0; i < steps; i++) {
-            const uint32_t t = part * steps + i;
-            if (t * lanes < P::chunk(lanes)) {
-              const uint32_t place = tile.place(bundle, from) + own + (Short ? n * tile.row_bytes : 0);
-              const shared_bytes<P::alignment> blocks(bytes, i > 0 ? in_turn(place, sum[Columns - 1]) : place);
-              const crk::piece w =
-                  Q::template load<P::in_place>(blocks.behind(P::block_behind(i, lanes) * block_bytes), P::part_of(i));
-              CRK_UNROLL
-              for (int c = 0; c < Columns; c++) {
-                const float with = dot_piece<B, Q::vec_by_values>(w, x.of[c][t], sum[c]);
-                sum[c] = P::block_of(t, lanes) < left ? with : sum[c];
-              }
-            }
-          }
-          if (part + 1 == parts) {
-            put_sums(sums + row * (most_lanes / group_lanes), sum, done == 0);
+        CRK_UNROLL
+        for (uint32_t i = 0; i < steps; i++) {
+          const uint32_t t = part * steps + i;
+          if (t * lanes < P::chunk(lanes)) {
+            const uint32_t place = tile.place(row, from) + own;
+            const shared_bytes<P::alignment> blocks(bytes, i > 0 ? in_turn(place, sum[Columns - 1]) : place);
+            const crk::piece w =
+                Q::template load<P::in_place>(blocks.behind(P::block_behind(i, lanes) * block_bytes), P::part_of(i));
             CRK_UNROLL
             for (int c = 0; c < Columns; c++) {
-              sum[c] = 0.0f;
+              const float with = dot_piece<B, Q::vec_by_values>(w, x.of[c][t], sum[c]);
+              sum[c] = P::block_of(t, lanes) < left ? with : sum[c];
             }
+          }
+        }
+        if (part + 1 == parts) {
+          put_sums(sums + row * (most_lanes / group_lanes), sum, done == 0);
+          CRK_UNROLL
+          for (int c = 0; c < Columns; c++) {
+            sum[c] = 0.0f;
           }
         }
       }
@@ -320,13 +279,11 @@ struct whole_product {
 /* The sum of a row and a column, from those of its groups of 32 lanes. */
 CRK_FN float whole_sum(const float *groups) { return wave_size() == 64 ? groups[0] + groups[1] : groups[0]; }
 
-/* Stores the sums of a tile, whose first row is number `row`. A wave stores the sums of its own rows. */
-template <class Sums, class Tile>
-CRK_FN void store_sums(const Sums &to, const crk_vec_product_t &p, const float *sums, uint64_t row, const Tile &tile) {
+/* Stores the sums of `count` rows from `row` on. A wave stores the sums of its own rows. */
+template <class Sums>
+CRK_FN void store_sums(const Sums &to, const crk_vec_product_t &p, const float *sums, uint64_t row, uint32_t count) {
   constexpr uint32_t groups = most_lanes / group_lanes;
-  for (uint32_t turn = wave_in_block() + lane() * CRK_VEC_WAVES; turn < tile.count;
-       turn += wave_size() * CRK_VEC_WAVES) {
-    const uint32_t r = tile.row_in_turn(turn);
+  for (uint32_t r = wave_in_block() + lane() * CRK_VEC_WAVES; r < count; r += wave_size() * CRK_VEC_WAVES) {
     const float *part = sums + r * groups;
     uint64_t at = to.skipped + row + r;
     CRK_NO_UNROLL
@@ -336,12 +293,11 @@ CRK_FN void store_sums(const Sums &to, const crk_vec_product_t &p, const float *
   }
 }
 
-/* The tiles of mul_mat_vec_tiles. `rooms` is shared memory for P::room bytes. */
+/* The sums of mul_mat_vec_tiles for rows that are all Short, or none. `rooms` is shared memory for P::room bytes. */
 template <class B, int Columns, bool Short, class Of>
 CRK_FN void make_vec_tiles(const Of &of, unsigned char *rooms, float *sums) {
   using P = vec_plan<B, Columns>;
   constexpr int Ways = Of::ways;
-  using tile_type = vec_tile<B, Columns, Ways, Short>;
   const crk_vec_product_t &p = of.product;
   constexpr uint32_t most_rows = CRK_VEC_ROWS / Ways;
   const uint32_t lanes = wave_size(), wave = wave_in_block();
@@ -358,8 +314,7 @@ CRK_FN void make_vec_tiles(const Of &of, unsigned char *rooms, float *sums) {
     const uint64_t left = rows[0].end - row;
     count = rest < most_rows ? rest : most_rows;
     count = count < left ? count : static_cast<uint32_t>(left);
-    const uint32_t log2_bundle = tile_type::log2_bundle_for(p.row_blocks, Ways * count);
-    tile_type tile = {{}, row_bytes, Ways * count, p.row_blocks, {}, {}, false, log2_bundle};
+    vec_tile<B, Columns, Ways> tile = {{}, row_bytes, Ways * count, p.row_blocks, {}, {}, false};
     CRK_UNROLL
     for (int w = 0; w < Ways; w++) {
       tile.askew = tile.askew || (P::alignment > 2 && reinterpret_cast<uintptr_t>(rows[w].weights) % P::alignment != 0);
@@ -371,8 +326,8 @@ CRK_FN void make_vec_tiles(const Of &of, unsigned char *rooms, float *sums) {
       tile.weights[w] = rows[w].weights + first * row_bytes;
       const bool odd_begin = odd_place(rows[w].weights),
                  odd_end = odd_place(rows[w].weights + (rows[w].end - rows[w].first) * row_bytes);
-      tile.odd_first[w] = odd_begin && !tile.askew && row == rows[w].first ? tile.bundle_of(before) : tile.count;
-      tile.odd_last[w] = odd_end && !tile.askew && left == count ? tile.bundle_of(before + count - 1) : tile.count;
+      tile.odd_first[w] = odd_begin && !tile.askew && row == rows[w].first ? before : tile.count;
+      tile.odd_last[w] = odd_end && !tile.askew && left == count ? before + count - 1 : tile.count;
     }
     vec_columns<B, Columns, Of> columns(of, odd_x);
     /* With asynchronous copies, activations are requested before weights, since they would arrive late otherwise.
@@ -382,7 +337,7 @@ CRK_FN void make_vec_tiles(const Of &of, unsigned char *rooms, float *sums) {
     if (columns_first) {
       columns.load(0, tile.left(0) * P::q8_blocks);
     }
-    vec_feed<tile_type> feed(tile, room, wave);
+    vec_feed<B, Columns, Ways, Short> feed(tile, room, wave);
     CRK_NO_UNROLL
     for (uint32_t done = 0; done < p.row_blocks; done += P::chunk(lanes) / P::pieces) {
       vec_activations<B, Columns> x;
@@ -401,7 +356,7 @@ CRK_FN void make_vec_tiles(const Of &of, unsigned char *rooms, float *sums) {
     }
     if constexpr (!Of::finishes) {
       wave_barrier();
-      store_sums(of.sums(row), reread(p), sums, row, tile);
+      store_sums(of.sums(row), reread(p), sums, row, count);
     } else {
       shared_barrier();
       of.finish(sums, row, count);
@@ -420,7 +375,7 @@ CRK_FN void mul_mat_vec_tiles(const Of &of, float *sums) {
   using P = vec_plan<B, Columns>;
   CRK_SHARED(vec_bytes, shared, P::room / 16);
   unsigned char *const rooms = reinterpret_cast<unsigned char *>(shared);
-  if (P::has_short && of.product.row_blocks <= P::chunk(wave_size()) / P::pieces / 2) {
+  if (P::has_short && of.product.row_blocks <= P::half_blocks()) {
     make_vec_tiles<B, Columns, P::has_short>(of, rooms, sums);
   } else {
     make_vec_tiles<B, Columns, false>(of, rooms, sums);
