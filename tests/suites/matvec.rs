@@ -134,9 +134,11 @@ impl Problem {
     }
 }
 
-/// Row lengths: one block, a few, and more pieces than a group of lanes takes.
+/// Row lengths: one block, a few, half a chunk of the kernels and one block more, and more than a chunk.
 fn row_length(rng: &mut Rng, format: Format) -> usize {
-    let blocks: &[usize] = if format.elements == 32 { &[1, 2, 3, 4, 5, 8, 31, 33, 40, 65] } else { &[1, 2, 3, 5, 6] };
+    const SMALL: [usize; 13] = [1, 2, 3, 4, 5, 8, 31, 32, 33, 40, 64, 65, 129];
+    const LARGE: [usize; 8] = [1, 2, 3, 5, 6, 8, 9, 17];
+    let blocks: &[usize] = if format.elements == 32 { &SMALL } else { &LARGE };
     format.elements * rng.pick(blocks)
 }
 
