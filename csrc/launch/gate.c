@@ -53,11 +53,9 @@ crk_status_t crk_gate_columns(crk_device_t self, crk_gate_op_t op, crk_dtype_t d
   CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, element));
   CRK_TRY(crk_priv_check_columns(where, "blocks", columns, "k", k, blocks, &blocks_bytes));
   const size_t bytes = numel * element;
-  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, bytes, "gate", gate.ptr, bytes));
-  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, bytes, "up", up.ptr, bytes));
-  CRK_TRY(crk_priv_check_apart(where, "blocks", blocks.ptr, blocks_bytes, "gate", gate.ptr, bytes));
-  CRK_TRY(crk_priv_check_apart(where, "blocks", blocks.ptr, blocks_bytes, "up", up.ptr, bytes));
-  CRK_TRY(crk_priv_check_apart(where, "blocks", blocks.ptr, blocks_bytes, "dst", dst.ptr, bytes));
+  const crk_region_t sources[] = {{"gate", gate.ptr, bytes}, {"up", up.ptr, bytes}},
+                     results[] = {{"dst", dst.ptr, bytes}, {"blocks", blocks.ptr, blocks_bytes}};
+  CRK_TRY(crk_priv_check_all_apart(where, results, 2, sources, 2));
   if (((uintptr_t)gate.ptr | (uintptr_t)up.ptr | (uintptr_t)dst.ptr) % 16 != 0) {
     crk_layout_t layout;
     CRK_TRY(crk_layout_contiguous(&numel, 1, &layout));

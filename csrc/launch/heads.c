@@ -48,27 +48,20 @@ crk_status_t crk_priv_heads_check(const crk_heads_t *heads) {
 
 crk_status_t crk_priv_heads_check_apart(const crk_heads_t *heads) {
   const size_t bytes = element_bytes(heads), angles = heads->d / 2 * bytes;
-  size_t sizes[CRK_MOST_GROUPED];
+  crk_region_t results[CRK_MOST_GROUPED],
+      sources[2 * CRK_MOST_GROUPED + 3] = {
+          {"x", heads->x.ptr, heads->x_bytes}, {"cos", heads->cos.ptr, angles}, {"sin", heads->sin.ptr, angles}};
   for (size_t i = 0; i < heads->count; i++) {
-    const char *where = heads->where, *name = crk_priv_head_names[i].dst;
-    const void *dst = heads->parts[i].dst.ptr;
-    CRK_TRY(dst_elements(heads, i, &sizes[i]));
-    sizes[i] *= bytes;
-    CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], "x", heads->x.ptr, heads->x_bytes));
-    CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], "cos", heads->cos.ptr, angles));
-    CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], "sin", heads->sin.ptr, angles));
-    for (size_t j = 0; j < heads->count; j++) {
-      const crk_head_weights_t *other = &heads->parts[j];
-      CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], crk_priv_head_names[j].weights, heads->weights[j],
-                                   heads->weights_bytes[j]));
-      CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], crk_priv_head_names[j].bias, other->bias.ptr,
-                                   other->bias.ptr == NULL ? 0 : other->heads * heads->d * bytes));
-      if (j < i) {
-        CRK_TRY(crk_priv_check_apart(where, name, dst, sizes[i], crk_priv_head_names[j].dst, other->dst.ptr, sizes[j]));
-      }
-    }
+    const crk_head_weights_t *part = &heads->parts[i];
+    const crk_matrix_names_t *names = &crk_priv_head_names[i];
+    size_t elements;
+    CRK_TRY(dst_elements(heads, i, &elements));
+    results[i] = (crk_region_t){names->dst, part->dst.ptr, elements * bytes};
+    sources[2 * i + 3] = (crk_region_t){names->weights, heads->weights[i], heads->weights_bytes[i]};
+    sources[2 * i + 4] =
+        (crk_region_t){names->bias, part->bias.ptr, part->bias.ptr == NULL ? 0 : part->heads * heads->d * bytes};
   }
-  return CRK_OK;
+  return crk_priv_check_all_apart(heads->where, results, heads->count, sources, 2 * heads->count + 3);
 }
 
 crk_rope_heads_t crk_priv_heads_args(const crk_heads_t *heads) {

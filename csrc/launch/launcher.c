@@ -138,3 +138,22 @@ crk_status_t crk_priv_check_apart(const char *where, const char *name, const voi
                 "%s: %s overlaps %s; they must not share memory", where, name, other_name);
   return CRK_OK;
 }
+
+static crk_status_t check_region_apart(const char *where, const crk_region_t *region, const crk_region_t *others,
+                                       size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const crk_region_t *other = &others[i];
+    CRK_TRY(crk_priv_check_apart(where, region->name, region->first, region->bytes, other->name, other->first,
+                                 other->bytes));
+  }
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_check_all_apart(const char *where, const crk_region_t *written, size_t writes,
+                                      const crk_region_t *read, size_t reads) {
+  for (size_t i = 0; i < writes; i++) {
+    CRK_TRY(check_region_apart(where, &written[i], read, reads));
+    CRK_TRY(check_region_apart(where, &written[i], written, i));
+  }
+  return CRK_OK;
+}

@@ -242,6 +242,17 @@ crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor
 crk_status_t crk_priv_check_apart(const char *where, const char *name, const void *first, size_t bytes,
                                   const char *other_name, const void *other, size_t other_bytes);
 
+/* Memory of an argument, from its first element to its last one. Without bytes it overlaps nothing. */
+typedef struct crk_region {
+  const char *name;
+  const void *first;
+  size_t bytes;
+} crk_region_t;
+
+/* Fails if memory that the kernel writes overlaps memory that it reads, or other memory that it writes. */
+crk_status_t crk_priv_check_all_apart(const char *where, const crk_region_t *written, size_t writes,
+                                      const crk_region_t *read, size_t reads);
+
 /* "b8", "b16", "b32" or "b64", and its number. */
 const char *crk_priv_width_name(uint32_t bytes);
 uint32_t crk_priv_width_index(uint32_t bytes);

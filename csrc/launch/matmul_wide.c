@@ -143,24 +143,24 @@ static crk_status_t describe_weights(vec_problem_t *problem, uint32_t i, size_t 
   return CRK_OK;
 }
 
-/* Checks the dst of matrix `at`, `n` elements, against the row, all weights and all biases. */
-static crk_status_t check_vec_dst(const vec_problem_t *problem, uint32_t at, crk_view_t dst, size_t n,
-                                  const size_t *weights_bytes) {
-  const char *name = problem->names[at].dst;
-  CRK_TRY(crk_priv_check_elements(problem->where, name, crk_const(dst), n, problem->element_bytes));
-  const size_t bytes = n * problem->element_bytes;
-  CRK_TRY(crk_priv_check_apart(problem->where, name, dst.ptr, bytes, "x", problem->x.ptr,
-                               problem->product.k * problem->element_bytes));
+/* Checks each dst that has a name against the others, the row, all weights and all biases. */
+static crk_status_t check_vec_dst(const vec_problem_t *problem, const size_t *weights_bytes) {
+  const uint32_t element = problem->element_bytes;
+  crk_region_t written[CRK_WIDE_MATRICES],
+      read[2 * CRK_WIDE_MATRICES + 1] = {{"x", problem->x.ptr, problem->product.k * element}};
+  size_t writes = 0;
   for (uint32_t i = 0; i < problem->count; i++) {
-    CRK_TRY(crk_priv_check_apart(problem->where, name, dst.ptr, bytes, problem->names[i].weights,
-                                 problem->product.matrix[i].first, weights_bytes[i]));
-    if (problem->weights[i].bias.ptr != NULL) {
-      CRK_TRY(crk_priv_check_apart(problem->where, name, dst.ptr, bytes, problem->names[i].bias,
-                                   problem->weights[i].bias.ptr,
-                                   problem->product.matrix[i].rows * problem->element_bytes));
+    const crk_matrix_names_t *names = &problem->names[i];
+    const crk_matmul_weights_t *weights = &problem->weights[i];
+    const size_t rows = problem->product.matrix[i].rows, bytes = rows * element;
+    if (names->dst != NULL) {
+      CRK_TRY(crk_priv_check_elements(problem->where, names->dst, crk_const(weights->dst), rows, element));
+      written[writes++] = (crk_region_t){names->dst, weights->dst.ptr, bytes};
     }
+    read[2 * i + 1] = (crk_region_t){names->weights, problem->product.matrix[i].first, weights_bytes[i]};
+    read[2 * i + 2] = (crk_region_t){names->bias, weights->bias.ptr, weights->bias.ptr == NULL ? 0 : bytes};
   }
-  return CRK_OK;
+  return crk_priv_check_all_apart(problem->where, written, writes, read, 2 * problem->count + 1);
 }
 
 /* Fills in `problem` from its arguments. */
@@ -217,15 +217,10 @@ crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, 
       CRK_TRY(crk_priv_check_elements(problem.where, problem.names[i].bias, weights[i].bias, n, problem.element_bytes));
       problem.product.matrix[i].bias = weights[i].bias.ptr;
     }
-    CRK_TRY(check_vec_dst(&problem, i, weights[i].dst, n, weights_bytes));
-    for (uint32_t j = 0; j < i; j++) {
-      CRK_TRY(crk_priv_check_apart(problem.where, problem.names[i].dst, weights[i].dst.ptr, n * problem.element_bytes,
-                                   problem.names[j].dst, weights[j].dst.ptr,
-                                   problem.product.matrix[j].rows * problem.element_bytes));
-    }
     problem.product.matrix[i].dst = weights[i].dst.ptr;
     is_empty = is_empty || n == 0;
   }
+  CRK_TRY(check_vec_dst(&problem, weights_bytes));
   if (!is_empty && problem.is_along_k &&
       crk_priv_wide_fits(self, &problem.product, problem.count, problem.element_bytes)) {
     return crk_priv_wide_multiply(self, dtype, &problem.product, problem.count);
@@ -256,7 +251,7 @@ static crk_status_t gate_apart(crk_device_t self, crk_gate_op_t op, const vec_pr
 crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dtype, size_t k, crk_const_view_t x,
                              const crk_layout_t *gate_layout, crk_const_view_t gate, const crk_layout_t *up_layout,
                              crk_const_view_t up, crk_view_t dst) {
-  const crk_matmul_weights_t weights[] = {{.layout = gate_layout, .weights = gate},
+  const crk_matmul_weights_t weights[] = {{.layout = gate_layout, .weights = gate, .dst = dst},
                                           {.layout = up_layout, .weights = up}};
   vec_problem_t problem = {
       .where = "crk_matmul_gate", .names = gate_names, .dtype = dtype, .count = 2, .x = x, .weights = weights};
@@ -267,7 +262,7 @@ crk_status_t crk_matmul_gate(crk_device_t self, crk_gate_op_t op, crk_dtype_t dt
   const size_t n = gate_layout->dims[0];
   CRK_REFUSE_IF(up_layout->dims[0] != n, "%s: up_layout.dims[0] is %zu, but gate_layout.dims[0] is %zu", problem.where,
                 up_layout->dims[0], n);
-  CRK_TRY(check_vec_dst(&problem, 0, dst, n, weights_bytes));
+  CRK_TRY(check_vec_dst(&problem, weights_bytes));
   if (n == 0) {
     return CRK_OK;
   }

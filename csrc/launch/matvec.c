@@ -155,21 +155,15 @@ static crk_status_t check_part(const char *where, const part_names_t *names, con
 static crk_status_t check_parts_apart(const char *where, const part_names_t *names,
                                       const crk_grouped_product_t *products, const part_bytes_t *bytes, size_t count,
                                       const void *x, size_t x_bytes) {
+  crk_region_t results[CRK_MOST_GROUPED], sources[2 * CRK_MOST_GROUPED + 1] = {{"x", x, x_bytes}};
   for (size_t i = 0; i < count; i++) {
-    const void *dst = products[i].dst.ptr;
-    CRK_TRY(crk_priv_check_apart(where, names[i].dst, dst, bytes[i].dst, "x", x, x_bytes));
-    for (size_t j = 0; j < count; j++) {
-      CRK_TRY(crk_priv_check_apart(where, names[i].dst, dst, bytes[i].dst, names[j].weights, products[j].weights.ptr,
-                                   bytes[j].weights));
-      CRK_TRY(crk_priv_check_apart(where, names[i].dst, dst, bytes[i].dst, names[j].bias, products[j].bias.ptr,
-                                   products[j].bias.ptr == NULL ? 0 : products[j].rows * sizeof(float)));
-      if (j < i) {
-        CRK_TRY(crk_priv_check_apart(where, names[i].dst, dst, bytes[i].dst, names[j].dst, products[j].dst.ptr,
-                                     bytes[j].dst));
-      }
-    }
+    const crk_grouped_product_t *its = &products[i];
+    results[i] = (crk_region_t){names[i].dst, its->dst.ptr, bytes[i].dst};
+    sources[2 * i + 1] = (crk_region_t){names[i].weights, its->weights.ptr, bytes[i].weights};
+    sources[2 * i + 2] =
+        (crk_region_t){names[i].bias, its->bias.ptr, its->bias.ptr == NULL ? 0 : its->rows * sizeof(float)};
   }
-  return CRK_OK;
+  return crk_priv_check_all_apart(where, results, count, sources, 2 * count + 1);
 }
 
 /* The sums of rows without elements. */

@@ -139,17 +139,9 @@ crk_status_t crk_mul_mat_vec_gate(crk_device_t self, crk_gate_op_t op, crk_quant
     CRK_TRY(crk_priv_checked_product(where, "bytes of x", columns * (k / CRK_Q8_1_BLOCK), CRK_Q8_1_BYTES, &bytes.x));
     CRK_TRY(crk_priv_check_elements(where, "x", x, bytes.x / 4, 4));
   }
-  const struct {
-    const char *name;
-    const void *ptr;
-    size_t bytes;
-  } sources[] = {{"gate", gate.ptr, bytes.gate}, {"up", up.ptr, bytes.up}, {"x", x.ptr, bytes.x}};
-  CRK_TRY(crk_priv_check_apart(where, "blocks", blocks.ptr, bytes.blocks, "dst", dst.ptr, bytes.dst));
-  for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++) {
-    CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, bytes.dst, sources[i].name, sources[i].ptr, sources[i].bytes));
-    CRK_TRY(crk_priv_check_apart(where, "blocks", blocks.ptr, bytes.blocks, sources[i].name, sources[i].ptr,
-                                 sources[i].bytes));
-  }
+  const crk_region_t sources[] = {{"gate", gate.ptr, bytes.gate}, {"up", up.ptr, bytes.up}, {"x", x.ptr, bytes.x}},
+                     results[] = {{"dst", dst.ptr, bytes.dst}, {"blocks", blocks.ptr, bytes.blocks}};
+  CRK_TRY(crk_priv_check_all_apart(where, results, 2, sources, 3));
   const bool fused = columns == 1 && k != 0 && dtype == CRK_DTYPE_F32 && crk_priv_gate_has_kernels(op);
   return fused ? launch_gate(self, &call) : launch_apart(self, &call);
 }

@@ -142,16 +142,9 @@ typedef struct qkv {
   float eps;
 } qkv_t;
 
-/* Memory of an argument. */
-typedef struct region {
-  const char *name;
-  const void *first;
-  size_t bytes; /* from the first element to the last */
-} region_t;
-
 /* Checks one of the tensors of a part, and gives its memory. `extent` is that of its layout. */
 static crk_status_t check_rows(const char *where, const crk_tensor_t *tensor, const crk_extent_t *extent,
-                               const shape_t *shape, region_t *region) {
+                               const shape_t *shape, crk_region_t *region) {
   const char *layout_name = tensor->layout_name;
   const crk_layout_t *layout = tensor->layout;
   const size_t wanted[RANK] = {shape->batch, shape->heads, shape->tokens, shape->d};
@@ -162,8 +155,8 @@ static crk_status_t check_rows(const char *where, const crk_tensor_t *tensor, co
   CRK_REFUSE_IF(layout->strides[COLUMNS] != 1 && shape->d > 1,
                 "%s: %s.strides[%d] is %zu; the last dim must be contiguous", where, layout_name, COLUMNS,
                 layout->strides[COLUMNS]);
-  *region =
-      (region_t){tensor->view_name, NULL, extent->numel != 0 ? (extent->last - layout->offset + 1) * tensor->bytes : 0};
+  *region = (crk_region_t){tensor->view_name, NULL,
+                           extent->numel != 0 ? (extent->last - layout->offset + 1) * tensor->bytes : 0};
   return crk_priv_tensor_first(where, tensor, extent, &region->first);
 }
 
@@ -176,7 +169,7 @@ typedef struct checked {
 } checked_t;
 
 /* Checks part `i` and adds it to the call. The first part sets `shape`; each sets `shape->heads`. */
-static crk_status_t check_part(const qkv_t *given, int i, shape_t *shape, region_t *source, region_t *result,
+static crk_status_t check_part(const qkv_t *given, int i, shape_t *shape, crk_region_t *source, crk_region_t *result,
                                checked_t *checked) {
   static const char *const names[PARTS][4] = {
       {"rows[0].src_layout", "rows[0].src", "rows[0].dst_layout", "rows[0].dst"},
@@ -214,28 +207,13 @@ static crk_status_t check_part(const qkv_t *given, int i, shape_t *shape, region
   return CRK_OK;
 }
 
-/* Fails where a result overlaps a source or another result. */
-static crk_status_t check_results_apart(const char *where, const region_t *sources, const region_t *results) {
-  for (int i = 0; i < PARTS; i++) {
-    for (int k = 0; k < SOURCES; k++) {
-      CRK_TRY(crk_priv_check_apart(where, results[i].name, results[i].first, results[i].bytes, sources[k].name,
-                                   sources[k].first, sources[k].bytes));
-    }
-    for (int k = 0; k < i; k++) {
-      CRK_TRY(crk_priv_check_apart(where, results[i].name, results[i].first, results[i].bytes, results[k].name,
-                                   results[k].first, results[k].bytes));
-    }
-  }
-  return CRK_OK;
-}
-
 static crk_status_t check_qkv(const qkv_t *given, checked_t *checked) {
   static const char *const alpha_names[] = {"q_alpha", "k_alpha"};
   const char *where = given->where;
   CRK_REFUSE_IF(given->rows == NULL, "%s: rows is NULL", where);
   const uint32_t src_bytes = (uint32_t)crk_dtype_size(given->src_dtype), bytes = (uint32_t)crk_dtype_size(given->dtype);
   *checked = (checked_t){.heads = 0};
-  region_t sources[SOURCES] = {{NULL, NULL, 0}}, results[PARTS];
+  crk_region_t sources[SOURCES] = {{NULL, NULL, 0}}, results[PARTS];
   shape_t shape = {0};
   for (int i = 0; i < PARTS; i++) {
     CRK_TRY(check_part(given, i, &shape, &sources[i], &results[i], checked));
@@ -249,15 +227,15 @@ static crk_status_t check_qkv(const qkv_t *given, checked_t *checked) {
       {.layout_name = "sin_layout", .view_name = "sin", .layout = given->sin_layout, .view = given->sin}};
   for (int i = 0; i < 2; i++) {
     CRK_TRY(check_angles(where, &angles[i], &shape, bytes));
-    sources[PARTS + i] = (region_t){angles[i].view_name, angles[i].first, angles[i].numel * bytes};
+    sources[PARTS + i] = (crk_region_t){angles[i].view_name, angles[i].first, angles[i].numel * bytes};
     checked->dst_places |= (uintptr_t)angles[i].first;
   }
   for (int i = 0; i < 2 && given->has_norm; i++) {
     CRK_TRY(crk_priv_check_elements(where, alpha_names[i], given->alphas[i], shape.d, src_bytes));
-    sources[PARTS + 2 + i] = (region_t){alpha_names[i], given->alphas[i].ptr, shape.d * src_bytes};
+    sources[PARTS + 2 + i] = (crk_region_t){alpha_names[i], given->alphas[i].ptr, shape.d * src_bytes};
     checked->src_places |= (uintptr_t)given->alphas[i].ptr;
   }
-  CRK_TRY(check_results_apart(where, sources, results));
+  CRK_TRY(crk_priv_check_all_apart(where, results, PARTS, sources, SOURCES));
   crk_rope_qkv_call_t *call = &checked->call;
   call->cos = angles[0].first;
   call->sin = angles[1].first;
