@@ -40,11 +40,6 @@ struct vec_plan {
   static constexpr uint32_t parts = wide_waves && chunk_room > wide_room ? steps : 1;
   CRK_FN static uint32_t part_blocks(uint32_t lanes) { return chunk(lanes) / parts / pieces; }
 
-  /* Whether short rows, of at most half a chunk, have code of their own, without the other half of its arithmetic.
-   * NVIDIA GPUs have not been tried with it. */
-  static constexpr bool has_short = !async_copies::present && steps > 1;
-  CRK_FN static uint32_t half_blocks() { return chunk(wave_size()) / pieces / 2; }
-
   /* block_of gives the block of a lane's piece t, part_of the piece's place in the block. With one column a lane takes
    * two pieces of a block of 256 together, which share their scales or the bytes of their codes. With several columns
    * it takes one piece at a time, because with eight columns there are registers for only one. A row of one chunk is
@@ -52,6 +47,11 @@ struct vec_plan {
   static constexpr uint32_t together =
       pieces == 8 && parts == 1 && most_chunk % (2 * most_lanes) == 0 && Columns == 1 ? 2 : 1;
   static constexpr bool in_place = pieces == 1 || together == 2; /* the compiler knows which bits are a piece's */
+
+  /* Whether short rows, of at most half a chunk, have code of their own. It leaves out the other half of a lane's
+   * pieces, which must be those of other blocks. NVIDIA GPUs have not been tried with it. */
+  static constexpr bool has_short = !async_copies::present && steps >= 2 * together;
+  CRK_FN static uint32_t half_blocks() { return chunk(wave_size()) / pieces / 2; }
   CRK_FN static piece_place part_of(uint32_t t) {
     const uint32_t l = whole_word(lane() % (pieces / together));
     if constexpr (together == 2) {
