@@ -376,6 +376,7 @@ CRK_FN void mul_mat_vec_tiles(const Of &of, float *sums) {
   CRK_SHARED(vec_bytes, shared, P::room / 16);
   unsigned char *const rooms = reinterpret_cast<unsigned char *>(shared);
   if (P::has_short && of.product.row_blocks <= P::half_blocks()) {
+    keep_order(); /* what both branches compute stays in them; before them, it would take scalar registers */
     make_vec_tiles<B, Columns, P::has_short>(of, rooms, sums);
   } else {
     make_vec_tiles<B, Columns, false>(of, rooms, sums);
