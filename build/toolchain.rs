@@ -554,7 +554,7 @@ fn device_libraries(compiler: &Path) -> Option<PathBuf> {
 /// A folder in OUT_DIR.
 const TEMPORARY: &str = "temporary";
 
-/// The compiler, with its temporary files in OUT_DIR: clang leaves an empty folder behind for each source.
+/// The compiler, with its temporary files in OUT_DIR (not on Windows): clang leaves an empty folder for each source.
 fn start(config: &Config, compiler: &Path) -> Command {
     let mut command = Command::new(compiler);
     if let Ok(folder) = config.out(TEMPORARY) {
@@ -578,7 +578,8 @@ fn linked_libraries(config: &Config, compiler: &Path, flags: &[String]) -> Vec<P
         while words.by_ref().any(|word| word == "-mlink-builtin-bitcode") {
             found.extend(words.next().map(PathBuf::from));
         }
-        if output.status.success() {
+        // Some compilers exit with 0 after an error.
+        if !found.is_empty() || (output.status.success() && !text.contains("error:")) {
             return found;
         }
     }

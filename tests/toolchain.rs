@@ -437,7 +437,9 @@ fn temporary_files_are_in_the_builds_own_folder() {
     assert_ne!(version, libraries, "the version needs no files");
     let folder = config.out_dir.join("temporary");
     assert_eq!([libraries, compiled].map(Path::new), [&folder; 2]);
-    assert!(folder.is_dir());
+    fs::write(folder.join("left"), "").expect("a file");
+    assert!(Hip::find(&config).is_ok());
+    assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0, "what a build has left");
 }
 
 /// A compiler outside of AMD's installations finds its own device libraries; `-###` tells which.

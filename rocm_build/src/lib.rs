@@ -87,7 +87,7 @@ impl Kernels {
     /// Compiles all sources for every architecture of this build. An error becomes one of cargo's.
     ///
     /// With `CANDLE_ROCM_NO_KERNELS=1`, and on docs.rs, nothing is compiled and the bundles are empty. Loading one is
-    /// then an error.
+    /// then an error. A build script makes one such call at a time: their compilers share a folder.
     pub fn build(&self) {
         if let Err(message) = self.try_build() {
             // The status is 0. With another one, cargo would print the script's whole output after the message.

@@ -6,7 +6,7 @@
 
 use crate::support::cases::{Rng, Shape, random_dims, random_layout};
 use crate::support::number::{BF16, F16, F32, F64, I64, Type};
-use crate::support::product::{activations, blocks, formats};
+use crate::support::product::{activations, blocks, formats, row_length};
 use crate::support::property::{Operand, Outcome, each_case, values};
 use crate::support::quantized::quant;
 use crate::support::{Target, add_trial, last_error, open, refused_with, succeeded};
@@ -179,7 +179,7 @@ fn grouped(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "fused", name, 2 * all.len(), |rng, index| {
         let format = all[index % all.len()];
         let (count, columns) = (1 + rng.below(3), 1 + rng.below(8));
-        let k = if rng.one_in(8) { 0 } else { 256 * (1 + rng.below(3)) };
+        let k = if rng.one_in(8) { 0 } else { row_length(rng) };
         let data = activations(rng, t, columns * k);
         let x = Operand::new(target, rng, t, Shape::contiguous(&[columns, k]), data);
         let q8_1 = blocks_for(target, columns, k);
@@ -259,10 +259,10 @@ fn mat_vec_gate(target: &Target, name: &str, (op, ..): (GateOp, UnaryOp, &str), 
     each_case(target, "fused", name, 2 * all.len(), |rng, index| {
         let format = all[index % all.len()];
         let columns = if rng.one_in(4) { 1 + rng.below(8) } else { 1 };
-        let k = 256 * (1 + rng.below(3));
+        let k = row_length(rng);
         let quantizes = rng.one_in(2);
         let rows = match rng.below(3) {
-            0 => 32 * (1 + rng.below(40)),
+            0 => 32 * (1 + rng.below(if k > 768 { 8 } else { 40 })),
             _ if quantizes => 32 * (1 + rng.below(3)),
             _ => 1 + rng.below(150),
         };
@@ -320,8 +320,7 @@ fn shared_experts(target: &Target, name: &str) -> Outcome {
     let all: Vec<_> = formats().collect();
     each_case(target, "fused", name, 3 * all.len(), |rng, index| {
         let format = all[index % all.len()];
-        let (experts, rows, k, topk) =
-            (1 + rng.below(6), 1 + rng.below(40), 256 * (1 + rng.below(3)), 1 + rng.below(4));
+        let (experts, rows, k, topk) = (1 + rng.below(6), 1 + rng.below(40), row_length(rng), 1 + rng.below(4));
         let inputs = 1 + rng.below(9);
         let (scaled, count) = (rng.one_in(2), inputs * topk);
         let x_rows = if scaled { count } else { inputs };
@@ -386,7 +385,9 @@ fn expert_sums(target: &Target, name: &str) -> Outcome {
     let all: Vec<_> = formats().collect();
     each_case(target, "fused", name, 3 * all.len(), |rng, index| {
         let format = all[index % all.len()];
-        let (topk, rows, k) = (1 + rng.below(20), 1 + rng.below(300), 256 * (1 + rng.below(3)));
+        let k = row_length(rng);
+        let (topk, rows) =
+            if k > 768 { (1 + rng.below(5), 1 + rng.below(70)) } else { (1 + rng.below(20), 1 + rng.below(300)) };
         let experts = topk + rng.below(6);
         let data = activations(rng, F32, topk * k);
         let x = Operand::new(target, rng, F32, Shape::contiguous(&[topk, k]), data);
@@ -460,7 +461,8 @@ fn expert_gates(target: &Target, name: &str, (op, ..): (GateOp, UnaryOp, &str)) 
         let format = all[index % all.len()];
         let quantizes = rng.one_in(2);
         let rows = if quantizes { 32 * (1 + rng.below(6)) } else { 1 + rng.below(70) };
-        let (experts, k, topk) = (1 + rng.below(12), 256 * (1 + rng.below(2)), 1 + rng.below(4));
+        let k = row_length(rng);
+        let (experts, topk) = (1 + rng.below(if k > 768 { 4 } else { 12 }), 1 + rng.below(4));
         let inputs = 1 + rng.below(4);
         let count = inputs * topk;
         let data = activations(rng, F32, inputs * k);

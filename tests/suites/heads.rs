@@ -9,7 +9,7 @@ use super::matmul_wide::{THREADS, WideMatrix, WideProduct, divide, launch_with};
 use crate::support::cases::{Rng, Shape};
 use crate::support::divisor::Divisor;
 use crate::support::number::{BF16, F16, F32, F64, I64, Type, U8};
-use crate::support::product::{activations, blocks, formats};
+use crate::support::product::{activations, blocks, formats, row_length};
 use crate::support::property::{Operand, Outcome, each_case};
 use crate::support::quantized::quant;
 use crate::support::{Body, Target, add_trial, refused_with, succeeded};
@@ -127,7 +127,7 @@ fn quantized(target: &Target, name: &str, kind: RopeKind) -> Outcome {
     let all: Vec<_> = formats().collect();
     each_case(target, "heads", name, 4 * all.len(), |rng, index| {
         let format = all[index % all.len()];
-        let (k, (d, most)) = (256 * (1 + rng.below(3)), head(rng));
+        let (k, (d, most)) = (row_length(rng), head(rng));
         let data = activations(rng, F32, k);
         let numbers = Operand::aligned(target, F32, Shape::contiguous(&[k]), data);
         let x = blocks_for(target, 1, k);

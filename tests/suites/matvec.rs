@@ -137,7 +137,7 @@ impl Problem {
 /// Row lengths: one block, a few, half a chunk of the kernels and one block more, and more than a chunk.
 fn row_length(rng: &mut Rng, format: Format) -> usize {
     const SMALL: [usize; 13] = [1, 2, 3, 4, 5, 8, 31, 32, 33, 40, 64, 65, 129];
-    const LARGE: [usize; 8] = [1, 2, 3, 5, 6, 8, 9, 17];
+    const LARGE: [usize; 9] = [1, 2, 3, 4, 5, 6, 8, 9, 17];
     let blocks: &[usize] = if format.elements == 32 { &SMALL } else { &LARGE };
     format.elements * rng.pick(blocks)
 }
@@ -186,7 +186,7 @@ fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
         let blocks: &[usize] = match (format.elements, few) {
             (32, true) => &[1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257],
             (32, false) => &[1, 2, 3, 33, 65],
-            (_, true) => &[1, 7, 8, 9, 15, 16, 17, 33],
+            (_, true) => &[1, 4, 5, 7, 8, 9, 15, 16, 17, 33],
             _ => &[1, 2, 3, 9],
         };
         let k = format.elements * rng.pick(blocks);

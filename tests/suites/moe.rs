@@ -460,8 +460,8 @@ fn product(target: &Target, name: &str, way: Way, weights_are: Weights, types: &
         };
         let k = match weights_are {
             Weights::Numbers => 8 * rng.pick(&[1, 2, 7, 8, 9, 16, 17, 33]),
-            Weights::Blocks(format) if format.elements == 32 => 32 * rng.pick(&[1, 2, 3, 4, 5, 33]),
-            Weights::Blocks(_) => 256 * rng.pick(&[1, 2, 3]),
+            Weights::Blocks(format) if format.elements == 32 => 32 * rng.pick(&[1, 2, 3, 4, 5, 33, 65, 129]),
+            Weights::Blocks(_) => 256 * rng.pick(&[1, 2, 3, 9, 17]),
         };
         let (scaled, topk) = (rng.one_in(2), rng.pick(&[1, 2, 3, 8]));
         if !scaled {

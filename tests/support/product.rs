@@ -7,6 +7,12 @@ use super::quantized::{FORMATS, Format};
 /// The dtypes of activations and results.
 pub const FLOATS: [Type; 3] = [F32, F16, BF16];
 
+/// Weights of a row, for every format: short rows, half of what the kernels for one column multiply at once, a block
+/// more, and more than they multiply at once.
+pub fn row_length(rng: &mut Rng) -> usize {
+    256 * rng.pick(&[1, 2, 3, 8, 9, 17])
+}
+
 /// The formats with an integer product.
 pub fn formats() -> impl Iterator<Item = Format> {
     FORMATS.into_iter().filter(|format| format.name != "q8_K")
