@@ -25,8 +25,6 @@ const BROADCAST: usize = 1 << 14;
 /// has.
 const FEW_WEIGHTS: (usize, usize) = (64, 4096);
 const WEIGHTS: (usize, usize) = (14336, 4096);
-/// The weights of small models, and of experts.
-const SHORT_WEIGHTS: [(usize, usize); 2] = [(14336, 2048), (14336, 1024)];
 /// Rows and columns of the quantized weights that are multiplied with many columns.
 const TILED_WEIGHTS: (usize, usize) = (1024, 4096);
 const FORMATS: [&str; 10] = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K"];
@@ -212,12 +210,12 @@ impl Rows {
         self.row("dequantize q4_0, f32", (bytes, 4 * N), bytes + 4 * N, |device, src, dst| {
             device.dequantize(q4_0, F32, N, src, dst)
         })?;
-        let [first_short, last_short] = SHORT_WEIGHTS;
+        // The last two are as in small models, and in experts.
         let shapes = [
             (FEW_WEIGHTS, ""),
             (WEIGHTS, ", 14336 rows"),
-            (first_short, ", 14336 rows of 2048"),
-            (last_short, ", 14336 rows of 1024"),
+            ((14336, 2048), ", 14336 rows of 2048"),
+            ((14336, 1024), ", 14336 rows of 1024"),
         ];
         for (shape, suffix) in shapes {
             let (rows, k) = shape;

@@ -189,7 +189,7 @@ impl<'a> Caches<'a> {
 /// The dim of a cache that counts tokens.
 pub(super) const TOKENS: usize = 2;
 
-/// Whether heads of a token can follow those of `cache`. They are (batch, heads, d), and have this dtype and device.
+/// Whether new heads (batch, heads, d) of this dtype and device can follow the heads in `cache`.
 pub(super) fn goes_on(cache: &Tensor, [batch, heads, d]: [usize; 3], dtype: DType, device: &Device) -> bool {
     let dims = cache.dims();
     dims.len() == 4

@@ -207,19 +207,6 @@ typedef struct add_norm_call {
 
 static const char add_norm[] = "crk_add_rms_norm";
 
-/* Checks that `view` has the bytes of the call's tensors and does not overlap those before it. */
-static crk_status_t check_result(const add_norm_call_t *call, const char *name, crk_view_t view, size_t bytes,
-                                 uint32_t element) {
-  CRK_TRY(crk_priv_check_elements(add_norm, name, crk_const(view), bytes / element, element));
-  CRK_TRY(crk_priv_check_apart(add_norm, name, view.ptr, bytes, "x", call->norm.src.ptr, call->bytes));
-  if (call->residual.ptr != NULL) {
-    CRK_TRY(crk_priv_check_apart(add_norm, name, view.ptr, bytes, "residual", call->residual.ptr, call->bytes));
-  }
-  return call->norm.alpha.ptr == NULL ? CRK_OK
-                                      : crk_priv_check_apart(add_norm, name, view.ptr, bytes, "alpha",
-                                                             call->norm.alpha.ptr, call->bytes / call->rows);
-}
-
 static crk_status_t check_add_norm(const add_norm_call_t *call, size_t *columns_bytes) {
   const uint32_t element = (uint32_t)crk_dtype_size(call->norm.dtype);
   CRK_TRY(crk_priv_check_elements(add_norm, "x", call->norm.src, call->bytes / element, element));
@@ -231,23 +218,24 @@ static crk_status_t check_add_norm(const add_norm_call_t *call, size_t *columns_
   }
   if (crk_priv_is_given(call->residual)) {
     CRK_TRY(crk_priv_check_elements(add_norm, "residual", call->residual, call->bytes / element, element));
-    CRK_TRY(check_result(call, "sum", call->sum, call->bytes, element));
-    CRK_TRY(crk_priv_check_apart(add_norm, "dst", call->norm.dst.ptr, call->bytes, "sum", call->sum.ptr, call->bytes));
+    CRK_TRY(crk_priv_check_elements(add_norm, "sum", crk_const(call->sum), call->bytes / element, element));
   }
-  CRK_TRY(check_result(call, "dst", call->norm.dst, call->bytes, element));
+  CRK_TRY(crk_priv_check_elements(add_norm, "dst", crk_const(call->norm.dst), call->bytes / element, element));
   if (crk_priv_is_given(crk_const(call->columns))) {
     uint32_t type;
     CRK_TRY(crk_priv_activation_index(add_norm, call->norm.dtype, &type));
     CRK_TRY(crk_priv_check_columns(add_norm, "columns", call->rows, "cols", call->cols, call->columns, columns_bytes));
-    CRK_TRY(check_result(call, "columns", call->columns, *columns_bytes, 4));
-    CRK_TRY(crk_priv_check_apart(add_norm, "columns", call->columns.ptr, *columns_bytes, "dst", call->norm.dst.ptr,
-                                 call->bytes));
-    if (call->sum.ptr != NULL) {
-      CRK_TRY(crk_priv_check_apart(add_norm, "columns", call->columns.ptr, *columns_bytes, "sum", call->sum.ptr,
-                                   call->bytes));
-    }
+    CRK_TRY(crk_priv_check_elements(add_norm, "columns", crk_const(call->columns), *columns_bytes / 4, 4));
   }
-  return CRK_OK;
+  const size_t of_residual = call->residual.ptr == NULL ? 0 : call->bytes,
+               of_alpha = call->norm.alpha.ptr == NULL ? 0 : call->bytes / call->rows;
+  const crk_region_t sources[] = {{"x", call->norm.src.ptr, call->bytes},
+                                  {"residual", call->residual.ptr, of_residual},
+                                  {"alpha", call->norm.alpha.ptr, of_alpha}},
+                     results[] = {{"sum", call->sum.ptr, of_residual},
+                                  {"dst", call->norm.dst.ptr, call->bytes},
+                                  {"columns", call->columns.ptr, *columns_bytes}};
+  return crk_priv_check_all_apart(add_norm, results, 3, sources, 3);
 }
 
 /* The call as up to three launches, for rows that no kernel of add_norm.h takes. */

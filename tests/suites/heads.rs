@@ -176,8 +176,8 @@ fn quantized(target: &Target, name: &str, kind: RopeKind) -> Outcome {
     })
 }
 
-/// One to three dense matrices, whose rows may have gaps. The kernel does not take all of them. Some rows or views are
-/// not aligned, some matrices are contiguous along their columns, some rows have no elements.
+/// A case has one to three dense matrices, whose rows may have gaps. The kernel does not take all cases. Some rows or
+/// views are not aligned, some matrices are contiguous along their columns, some rows have no elements.
 fn dense(target: &Target, name: &str, kind: RopeKind, t: Type) -> Outcome {
     each_case(target, "heads", name, 40, |rng, _| {
         let (piece, (d, most)) = (16 / t.bytes, head(rng));

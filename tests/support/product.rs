@@ -7,8 +7,8 @@ use super::quantized::{FORMATS, Format};
 /// The dtypes of activations and results.
 pub const FLOATS: [Type; 3] = [F32, F16, BF16];
 
-/// Weights of a row, for every format: short rows, half of what the kernels for one column multiply at once, a block
-/// more, and more than they multiply at once.
+/// The length of a row, for every format. The kernels for one column multiply a chunk of a row at once. Rows are short,
+/// half a chunk long, a block longer than that, or longer than a chunk.
 pub fn row_length(rng: &mut Rng) -> usize {
     256 * rng.pick(&[1, 2, 3, 8, 9, 17])
 }
