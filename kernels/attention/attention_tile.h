@@ -465,6 +465,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   const attention_window of_block[] = {window_of(first_row), window_of(clamped(first_row + Rows - 1))};
   const attention_window of_wave[] = {window_of(clamped(wave_row)), window_of(clamped(wave_row + wave_rows - 1))};
   const bool sees_all = General && call.prefix_count != 0;
+  const uint32_t wave_first = sees_all ? 0 : of_wave[0].first, wave_end = sees_all ? sequence.keys : of_wave[1].end;
   uint32_t begin = sees_all ? 0 : of_block[0].first / step_keys * step_keys;
   uint32_t end = sees_all ? sequence.keys : of_block[1].end;
   if (call.parts.size > 1 && begin < end) {
@@ -529,7 +530,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   attention_team<T, S> mine;
   const auto is_plain = [&](uint32_t key) { return key - first_plain < plain_keys; };
   const auto is_needed = [&](uint32_t key) {
-    return is_plain(key) || sees_all || (key < of_wave[1].end && key + step_keys > of_wave[0].first);
+    return (!General && is_plain(key)) || (key < wave_end && key + step_keys > wave_first);
   };
   const auto row_of = [&](int i, int r) {
     return clamped(team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r)));

@@ -29,23 +29,38 @@ CRK_FN uint64_t *slot_lines(void *area, uint32_t size, uint32_t chunk, uint32_t 
                                       slot * (CRK_CHUNK_LINES * CRK_LINE_BYTES));
 }
 
-CRK_FN void send_line(uint64_t *line, const line_data &data, uint32_t flag) {
+/* A line as it is sent. */
+CRK_FN pack<uint64_t, 2> line_of(const line_data &data, uint32_t flag) {
   const uint64_t high = static_cast<uint64_t>(flag) << 32;
-  store_for_peers(line, {{high | data.v[0], high | data.v[1]}});
+  return {{high | data.v[0], high | data.v[1]}};
 }
 
 CRK_FN bool has_flag(const pack<uint64_t, 2> &words, uint32_t flag) {
   return static_cast<uint32_t>(words.v[0] >> 32) == flag && static_cast<uint32_t>(words.v[1] >> 32) == flag;
 }
 
-/* Waits until a line has the flag, or *stop is not 0. `words` is what was loaded already. */
-CRK_FN void await_line(pack<uint64_t, 2> &words, const uint64_t *line, uint32_t flag, const uint64_t *stop) {
-  for (uint32_t loads = 1; !has_flag(words, flag); loads++) {
-    if (loads % patience == 0 && load_published(stop) != 0) {
+/* Loads line i from `lines` + i * distance words, for each line that has not the flag, until all have it or *stop is
+ * not 0. The loads of N lines are under way together. */
+template <int N>
+CRK_FN void await_lines(pack<uint64_t, 2> (&to)[N], const uint64_t *lines, uint32_t distance, uint32_t flag,
+                        const uint64_t *stop) {
+  CRK_NO_UNROLL
+  for (uint32_t loads = 1;; loads++) {
+    bool wanted = false;
+    CRK_UNROLL
+    for (uint32_t i = 0; i < N; i++) {
+      if (!has_flag(to[i], flag)) {
+        to[i] = load_from_peers(lines + i * distance);
+      }
+    }
+    CRK_UNROLL
+    for (uint32_t i = 0; i < N; i++) {
+      wanted |= !has_flag(to[i], flag);
+    }
+    if (!wanted || (loads % patience == 0 && load_published(stop) != 0)) {
       return;
     }
     pause_wave();
-    words = load_from_peers(line);
   }
 }
 
@@ -56,39 +71,44 @@ struct line_place {
 
 /* Sends this thread's line to all other ranks. */
 CRK_FN void send_to_all(const crk_exchange_t &ranks, const line_place &at, const line_data &data) {
+  CRK_NO_UNROLL
   for (uint32_t r = 0; r < ranks.size; r++) {
     if (r != ranks.rank) {
-      send_line(slot_lines(ranks.areas[r], ranks.size, at.chunk, at.flag, ranks.rank) + 2 * at.line, data, at.flag);
+      store_for_peers(slot_lines(ranks.areas[r], ranks.size, at.chunk, at.flag, ranks.rank) + 2 * at.line,
+                      line_of(data, at.flag));
     }
   }
 }
+
+/* The ranks whose lines a thread loads at once. With all CRK_PEERS, the code for two ranks would be twice as long. */
+inline constexpr int ranks_at_once = 4;
 
 /* Waits for the lines of all ranks, and returns their sum. `data` is this rank's. */
 template <class T>
 CRK_FN pack<float, line_elements<T>> sum_of_all(const crk_exchange_t &ranks, const line_place &at,
                                                 const line_data &data) {
+  constexpr uint32_t distance = 2 * CRK_CHUNK_LINES;
   const uint64_t *const own = slot_lines(ranks.areas[ranks.rank], ranks.size, at.chunk, at.flag, 0) + 2 * at.line;
-  pack<uint64_t, 2> words[CRK_PEERS] = {}; /* the loads are under way together */
-  CRK_UNROLL
-  for (uint32_t r = 0; r < CRK_PEERS; r++) {
-    if (r < ranks.size && r != ranks.rank) {
-      words[r] = load_from_peers(own + r * (2 * CRK_CHUNK_LINES));
-    }
-  }
   pack<float, line_elements<T>> sum = {};
-  CRK_UNROLL
-  for (uint32_t r = 0; r < CRK_PEERS; r++) {
-    if (r < ranks.size) {
-      line_data theirs = data;
-      if (r != ranks.rank) {
-        await_line(words[r], own + r * (2 * CRK_CHUNK_LINES), at.flag, ranks.stop);
-        theirs = {{static_cast<uint32_t>(words[r].v[0]), static_cast<uint32_t>(words[r].v[1])}};
-      }
-      const auto values = bit_cast<pack<T, line_elements<T>>>(theirs);
-      CRK_UNROLL
-      for (int i = 0; i < line_elements<T>; i++) {
-        const float value = convert<float>(values.v[i]);
-        sum.v[i] = r == 0 ? value : sum.v[i] + value;
+  CRK_NO_UNROLL
+  for (uint32_t first = 0; first < ranks.size; first += ranks_at_once) {
+    pack<uint64_t, 2> lines[ranks_at_once];
+    CRK_UNROLL
+    for (uint32_t i = 0; i < ranks_at_once; i++) {
+      const bool comes = first + i < ranks.size && first + i != ranks.rank;
+      lines[i] = line_of(data, comes ? at.flag - 1 : at.flag);
+    }
+    await_lines(lines, own + first * distance, distance, at.flag, ranks.stop);
+    CRK_UNROLL
+    for (uint32_t i = 0; i < ranks_at_once; i++) {
+      if (first + i < ranks.size) {
+        const line_data theirs = {{static_cast<uint32_t>(lines[i].v[0]), static_cast<uint32_t>(lines[i].v[1])}};
+        const auto values = bit_cast<pack<T, line_elements<T>>>(theirs);
+        CRK_UNROLL
+        for (int j = 0; j < line_elements<T>; j++) {
+          const float value = convert<float>(values.v[j]);
+          sum.v[j] = first + i == 0 ? value : sum.v[j] + value;
+        }
       }
     }
   }

@@ -35,20 +35,22 @@ CRK_FN void one_shot_norm(const crk_one_shot_norm_call_t &call) {
   const T *const alpha = static_cast<const T *>(call.alpha);
   T *const to_sum = static_cast<T *>(call.sum) + row_first, *const dst = static_cast<T *>(call.dst) + row_first;
   const bool aligned = (reinterpret_cast<uintptr_t>(call.sum) | reinterpret_cast<uintptr_t>(call.dst)) % 8 == 0;
-  line_place at[P];
+  /* Blocks have whole chunks, so all lines of a thread have one place in their chunks. */
+  const uint32_t in_chunk = thread % CRK_CHUNK_LINES, first_chunk = row * chunks + thread / CRK_CHUNK_LINES;
+  uint32_t flags[P];
+  const auto chunk = [&](int p) { return first_chunk + static_cast<uint32_t>(p) * (call.threads / CRK_CHUNK_LINES); };
   line_data mine[P] = {};
   line_pack other[P] = {}, scales[P] = {};
   bool here[P];
   CRK_UNROLL
   for (int p = 0; p < P; p++) {
     const uint32_t line = thread + static_cast<uint32_t>(p) * call.threads, first = line * V;
-    const uint32_t chunk = row * chunks + line / CRK_CHUNK_LINES;
-    at[p] = {chunk, line % CRK_CHUNK_LINES, *counter_of(call.ranks, chunk) + 1};
+    flags[p] = *counter_of(call.ranks, chunk(p)) + 1;
     here[p] = first < call.cols;
     if (here[p]) {
       mine[p] = bit_cast<line_data>(load_pack<T, V>(src + first));
     }
-    send_to_all(call.ranks, at[p], mine[p]);
+    send_to_all(call.ranks, {chunk(p), in_chunk, flags[p]}, mine[p]);
     if (here[p]) {
       other[p] = load_pack<T, V>(residual + first);
       scales[p] = load_pack<T, V>(alpha + first);
@@ -57,7 +59,7 @@ CRK_FN void one_shot_norm(const crk_one_shot_norm_call_t &call) {
   float squares = 0.0f;
   CRK_UNROLL
   for (int p = 0; p < P; p++) {
-    const pack<float, V> sum = sum_of_all<T>(call.ranks, at[p], mine[p]);
+    const pack<float, V> sum = sum_of_all<T>(call.ranks, {chunk(p), in_chunk, flags[p]}, mine[p]);
     CRK_UNROLL
     for (int i = 0; i < V; i++) {
       /* Each of the two sums is rounded, as in two launches. */
@@ -75,8 +77,8 @@ CRK_FN void one_shot_norm(const crk_one_shot_norm_call_t &call) {
     sums[thread / group_lanes] = squares;
   }
   shared_barrier();
-  const uint32_t place = thread % group_lanes;
-  squares = butterfly<32>(place < call.threads / group_lanes ? sums[place] : 0.0f, plus());
+  const uint32_t group = thread % group_lanes;
+  squares = butterfly<32>(group < call.threads / group_lanes ? sums[group] : 0.0f, plus());
   const float scale = rsqrt(squares / static_cast<float>(call.cols) + call.eps);
   CRK_UNROLL
   for (int p = 0; p < P; p++) {
@@ -88,8 +90,8 @@ CRK_FN void one_shot_norm(const crk_one_shot_norm_call_t &call) {
       }
       store_line(dst + (thread + static_cast<uint32_t>(p) * call.threads) * V, y, aligned);
     }
-    if (at[p].line == 0) { /* all threads have read the counter before the barrier */
-      *counter_of(call.ranks, at[p].chunk) = at[p].flag;
+    if (in_chunk == 0) { /* all threads have read the counter before the barrier */
+      *counter_of(call.ranks, chunk(p)) = flags[p];
     }
   }
 }
