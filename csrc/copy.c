@@ -17,50 +17,68 @@ crk_status_t crk_priv_copy_start(crk_device_t self, const char *where, void *dst
   return crk_priv_operation(self, where, self->driver->copy(self->driver_device, self->stream, dst, src, bytes, kind));
 }
 
-/* Start one copy between host and device, without waiting for it. */
-static crk_status_t copy_to_device(crk_device_t self, const char *where, crk_view_t dst, const void *src,
-                                   size_t bytes) {
+static crk_status_t check_upload(const char *where, crk_view_t dst, const void *src, size_t bytes) {
   CRK_TRY(crk_priv_check_copy(where, "dst", crk_const(dst), bytes));
   CRK_REFUSE_IF(src == NULL && bytes > 0, "%s: src is NULL", where);
-  return bytes == 0 ? CRK_OK : crk_priv_copy_start(self, where, dst.ptr, src, bytes, CRK_COPY_TO_DEVICE);
+  return CRK_OK;
 }
 
-static crk_status_t copy_to_host(crk_device_t self, const char *where, void *dst, crk_const_view_t src, size_t bytes) {
+static crk_status_t check_download(const char *where, const void *dst, crk_const_view_t src, size_t bytes) {
   CRK_TRY(crk_priv_check_copy(where, "src", src, bytes));
   CRK_REFUSE_IF(dst == NULL && bytes > 0, "%s: dst is NULL", where);
-  return bytes == 0 ? CRK_OK : crk_priv_copy_start(self, where, dst, src.ptr, bytes, CRK_COPY_TO_HOST);
+  return CRK_OK;
+}
+
+static crk_status_t upload(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes) {
+  crk_status_t status;
+  if (!crk_priv_staging_upload(self, where, dst, src, bytes, &status)) {
+    CRK_TRY(crk_priv_copy_start(self, where, dst, src, bytes, CRK_COPY_TO_DEVICE));
+    status = crk_priv_stream_wait(self);
+  }
+  return status;
+}
+
+static crk_status_t download(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes) {
+  crk_status_t status;
+  if (!crk_priv_staging_download(self, where, dst, src, bytes, &status)) {
+    CRK_TRY(crk_priv_copy_start(self, where, dst, src, bytes, CRK_COPY_TO_HOST));
+    status = crk_priv_errors_wait(self);
+  }
+  return status;
 }
 
 crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_device");
-  CRK_TRY(crk_priv_capture_bar(self, "crk_copy_to_device"));
-  crk_status_t status = copy_to_device(self, "crk_copy_to_device", dst, src, bytes);
-  if (status == CRK_OK && bytes > 0) {
-    status = crk_priv_stream_wait(self);
-  }
+  static const char where[] = "crk_copy_to_device";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_TRY(check_upload(where, dst, src, bytes));
+  CRK_TRY(crk_priv_capture_bar(self, where));
+  const crk_status_t status = bytes == 0 ? CRK_OK : upload(self, where, dst.ptr, src, bytes);
   crk_priv_turns_leave(&self->capture_turns);
   return status;
 }
 
 crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_const_view_t src, size_t bytes) {
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_host");
-  CRK_TRY(crk_priv_capture_bar(self, "crk_copy_to_host"));
-  crk_status_t status = copy_to_host(self, "crk_copy_to_host", dst, src, bytes);
-  if (status == CRK_OK && bytes > 0) {
-    status = crk_priv_errors_wait(self);
-  }
+  static const char where[] = "crk_copy_to_host";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_TRY(check_download(where, dst, src, bytes));
+  CRK_TRY(crk_priv_capture_bar(self, where));
+  const crk_status_t status = bytes == 0 ? CRK_OK : download(self, where, dst, src.ptr, bytes);
   crk_priv_turns_leave(&self->capture_turns);
   return status;
 }
 
 crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_device_async");
-  return copy_to_device(self, "crk_copy_to_device_async", dst, src, bytes);
+  static const char where[] = "crk_copy_to_device_async";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_TRY(check_upload(where, dst, src, bytes));
+  return bytes == 0 ? CRK_OK : crk_priv_copy_start(self, where, dst.ptr, src, bytes, CRK_COPY_TO_DEVICE);
 }
 
 crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_const_view_t src, size_t bytes) {
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_host_async");
-  return copy_to_host(self, "crk_copy_to_host_async", dst, src, bytes);
+  static const char where[] = "crk_copy_to_host_async";
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_TRY(check_download(where, dst, src, bytes));
+  return bytes == 0 ? CRK_OK : crk_priv_copy_start(self, where, dst, src.ptr, bytes, CRK_COPY_TO_HOST);
 }
 
 crk_status_t crk_priv_check_distance(const char *where, const void *dst, const void *src, size_t bytes) {

@@ -11,6 +11,7 @@
  *   heap, block   crk_heap        memory/            the caching allocator of a GPU; memory/heap.h explains it
  *   parameters    crk_param_cache params.c, params.h dims and strides in device memory, for kernels called by name
  *   tickets       crk_tickets      tickets.c          counters for the blocks of a launch
+ *   staging       crk_staging      staging.c          pinned memory for small copies
  *   fault words   crk_faults      fault.c, fault.h   errors that the next synchronisation reports
  *   operation                     operation.c        one piece of work in a handle's stream: counted, waited for
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
@@ -28,7 +29,7 @@
  *   ffi.c, prepare.c
  *   launch/, comm/
  *   peer.c
- *   device.c, diagnose.c, graph.c, copy.c, launch_by_name.c, memory/memory.c
+ *   device.c, diagnose.c, graph.c, copy.c, staging.c, launch_by_name.c, memory/memory.c
  *   operation.c
  *   params.c, fault.c, tickets.c, blas/
  *   memory/heap.c
@@ -56,6 +57,7 @@
 #include "os/os.h"
 #include "params.h"
 #include "sized.h"
+#include "staging.h"
 #include "tickets.h"
 #include "turns.h"
 
@@ -159,6 +161,7 @@ struct crk_device {
   crk_faults_t faults;
   crk_deferred_t deferred;
   crk_tickets_t tickets;
+  crk_staging_t staging; /* has a lock of its own, taken after `capture_turns` and before `lock` */
   crk_memory_t memory; /* guarded by the heap's lock */
   crk_blas_t blas;
   bool is_synchronous; /* CANDLE_ROCM_SYNC: each operation is waited for */

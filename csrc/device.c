@@ -268,6 +268,7 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
   }
   crk_priv_turns_init(&self->capture_turns);
   crk_priv_mutex_init(&self->lock);
+  crk_priv_staging_init(&self->staging);
   self->magic = CRK_MAGIC_DEVICE;
   if (!list_handle(self)) {
     status = crk_priv_error(CRK_INVALID_ARGUMENT,
@@ -279,6 +280,7 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
   return CRK_OK;
 
 fail_list:
+  crk_priv_staging_deinit(self);
   crk_priv_mutex_deinit(&self->lock);
   crk_priv_turns_deinit(&self->capture_turns);
   if (!self->is_stream_borrowed) {
@@ -360,6 +362,7 @@ void crk_device_close(crk_device_t self) {
   crk_priv_fault_deinit(self);
   crk_priv_params_deinit(self);
   crk_priv_tickets_deinit(self);
+  crk_priv_staging_deinit(self);
   crk_priv_heap_leave(self);
   if (!self->is_stream_borrowed) {
     self->driver->stream_destroy(self->driver_device, self->stream);

@@ -991,6 +991,7 @@ fn a_spoilt_capture_ends_and_leaves_the_handle_usable() {
             check(sys::crk_graph_end(device.raw(), &mut graph.0)).expect("and ends");
         }
         drop(graph);
+        assert_eq!(dst.download::<u8>().expect("it downloads"), [1; 64]);
         let census = controls.census();
         for name in [c"hipStreamSynchronize", c"hipDeviceSynchronize", c"hipMemcpy"] {
             // SAFETY: a live handle.
