@@ -62,8 +62,15 @@ CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
   CRK_COOPERATIVE(add_rmsnorm_##suffix##_##kind, threads,                                                           \
                   (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,        \
                    uint32_t step, const T *alpha, const T *residual, T *sum, crk::block_q8_1 *blocks, float eps)) { \
-    crk::add_rms_norm_held<packs>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, residual, sum,   \
-                                  alpha, blocks, eps);                                                              \
+    crk::add_rms_norm_held<packs, false>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step},           \
+                                         static_cast<const T *>(nullptr), residual, sum, alpha, blocks, eps);       \
+  }                                                                                                                 \
+  CRK_COOPERATIVE(                                                                                                  \
+      norm_add_rmsnorm_##suffix##_##kind, threads,                                                                  \
+      (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside, uint32_t step,     \
+       const T *alpha, const T *residual, T *sum, crk::block_q8_1 *blocks, float eps, const T *src_alpha)) {        \
+    crk::add_rms_norm_held<packs, true>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, src_alpha, \
+                                        residual, sum, alpha, blocks, eps);                                         \
   }
 #define CRK_ADD_NORMS(suffix, T)                                                                        \
   CRK_ADD_NORM(suffix, T, even_few, CRK_NORM_FEW_THREADS, 1)                                            \

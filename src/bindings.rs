@@ -1,4 +1,4 @@
-// include/ fnv1a b37246e6a8cb5a85bacf5292f078805a
+// include/ fnv1a a18240d9d489a6277c64fa2588348245
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3692,6 +3692,25 @@ unsafe extern "C" {
         rows: usize,
         cols: usize,
         x: crk_const_view_t,
+        residual: crk_const_view_t,
+        alpha: crk_const_view_t,
+        sum: crk_view_t,
+        dst: crk_view_t,
+        columns: crk_view_t,
+        eps: f32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The same with crk_rms_norm of x by `x_alpha` in the place of x, rounded to the dtype: a layer that norms what it adds,
+ as Gemma's. residual and sum are given; {NULL, 0} as `x_alpha` stands for ones. `eps` is that of both norms. Where
+ crk_add_rms_norm takes up to three launches, up to four.*/
+    pub fn crk_norm_add_rms_norm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        cols: usize,
+        x: crk_const_view_t,
+        x_alpha: crk_const_view_t,
         residual: crk_const_view_t,
         alpha: crk_const_view_t,
         sum: crk_view_t,

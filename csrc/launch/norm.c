@@ -48,7 +48,7 @@ static const struct {
 
 _Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)ROW_FORMS *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(NORM),
                "as the list of slots counts");
-_Static_assert((int)ROW_KINDS *(int)CRK_ACTIVATIONS == CRK_SLOTS_OF(ADD_NORM), "as the list of slots counts");
+_Static_assert(2 * (int)ROW_KINDS * (int)CRK_ACTIVATIONS == CRK_SLOTS_OF(ADD_NORM), "as the list of slots counts");
 
 typedef struct norm_call {
   norm_op_t op;
@@ -198,47 +198,54 @@ crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layo
 /* ---- the rms_norm of a sum */
 
 typedef struct add_norm_call {
+  const char *where;
   norm_call_t norm; /* src is x, and has no layout */
+  bool is_normed; /* the norm of x by x_alpha takes the place of x */
   size_t rows, cols;
-  crk_const_view_t residual;
+  crk_const_view_t x_alpha, residual;
   crk_view_t sum, columns;
   size_t bytes; /* of x, of sum and of dst */
 } add_norm_call_t;
 
-static const char add_norm[] = "crk_add_rms_norm";
-
 static crk_status_t check_add_norm(const add_norm_call_t *call, size_t *columns_bytes) {
+  const char *const where = call->where;
   const uint32_t element = (uint32_t)crk_dtype_size(call->norm.dtype);
-  CRK_TRY(crk_priv_check_elements(add_norm, "x", call->norm.src, call->bytes / element, element));
+  CRK_TRY(crk_priv_check_elements(where, "x", call->norm.src, call->bytes / element, element));
   CRK_REFUSE_IF(crk_priv_is_given(call->residual) != crk_priv_is_given(crk_const(call->sum)),
                 "%s: residual.ptr is %p (%zu bytes) and sum.ptr is %p (%zu bytes); either both or none is {NULL, 0}",
-                add_norm, call->residual.ptr, call->residual.bytes, call->sum.ptr, call->sum.bytes);
+                where, call->residual.ptr, call->residual.bytes, call->sum.ptr, call->sum.bytes);
+  CRK_REFUSE_IF(call->is_normed && call->residual.ptr == NULL, "%s: residual.ptr is NULL", where);
   if (crk_priv_is_given(call->norm.alpha)) {
-    CRK_TRY(crk_priv_check_elements(add_norm, "alpha", call->norm.alpha, call->cols, element));
+    CRK_TRY(crk_priv_check_elements(where, "alpha", call->norm.alpha, call->cols, element));
+  }
+  if (crk_priv_is_given(call->x_alpha)) {
+    CRK_TRY(crk_priv_check_elements(where, "x_alpha", call->x_alpha, call->cols, element));
   }
   if (crk_priv_is_given(call->residual)) {
-    CRK_TRY(crk_priv_check_elements(add_norm, "residual", call->residual, call->bytes / element, element));
-    CRK_TRY(crk_priv_check_elements(add_norm, "sum", crk_const(call->sum), call->bytes / element, element));
+    CRK_TRY(crk_priv_check_elements(where, "residual", call->residual, call->bytes / element, element));
+    CRK_TRY(crk_priv_check_elements(where, "sum", crk_const(call->sum), call->bytes / element, element));
   }
-  CRK_TRY(crk_priv_check_elements(add_norm, "dst", crk_const(call->norm.dst), call->bytes / element, element));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(call->norm.dst), call->bytes / element, element));
   if (crk_priv_is_given(crk_const(call->columns))) {
     uint32_t type;
-    CRK_TRY(crk_priv_activation_index(add_norm, call->norm.dtype, &type));
-    CRK_TRY(crk_priv_check_columns(add_norm, "columns", call->rows, "cols", call->cols, call->columns, columns_bytes));
-    CRK_TRY(crk_priv_check_elements(add_norm, "columns", crk_const(call->columns), *columns_bytes / 4, 4));
+    CRK_TRY(crk_priv_activation_index(where, call->norm.dtype, &type));
+    CRK_TRY(crk_priv_check_columns(where, "columns", call->rows, "cols", call->cols, call->columns, columns_bytes));
+    CRK_TRY(crk_priv_check_elements(where, "columns", crk_const(call->columns), *columns_bytes / 4, 4));
   }
-  const size_t of_residual = call->residual.ptr == NULL ? 0 : call->bytes,
-               of_alpha = call->norm.alpha.ptr == NULL ? 0 : call->bytes / call->rows;
+  const size_t of_residual = call->residual.ptr == NULL ? 0 : call->bytes, of_row = call->bytes / call->rows,
+               of_alpha = call->norm.alpha.ptr == NULL ? 0 : of_row,
+               of_x_alpha = call->x_alpha.ptr == NULL ? 0 : of_row;
   const crk_region_t sources[] = {{"x", call->norm.src.ptr, call->bytes},
                                   {"residual", call->residual.ptr, of_residual},
-                                  {"alpha", call->norm.alpha.ptr, of_alpha}},
+                                  {"alpha", call->norm.alpha.ptr, of_alpha},
+                                  {"x_alpha", call->x_alpha.ptr, of_x_alpha}},
                      results[] = {{"sum", call->sum.ptr, of_residual},
                                   {"dst", call->norm.dst.ptr, call->bytes},
                                   {"columns", call->columns.ptr, *columns_bytes}};
-  return crk_priv_check_all_apart(add_norm, results, 3, sources, 3);
+  return crk_priv_check_all_apart(where, results, 3, sources, 4);
 }
 
-/* The call as up to three launches, for rows that no kernel of add_norm.h takes. */
+/* The call as up to four launches, for rows that no kernel of add_norm.h takes. */
 static crk_status_t add_norm_in_steps(crk_device_t self, const add_norm_call_t *call) {
   const crk_dtype_t dtype = call->norm.dtype;
   crk_layout_t layout;
@@ -246,6 +253,11 @@ static crk_status_t add_norm_in_steps(crk_device_t self, const add_norm_call_t *
   CRK_TRY(crk_layout_contiguous(dims, 2, &layout));
   norm_call_t norm = call->norm;
   norm.layout = &layout;
+  if (call->is_normed) { /* into the place of the sum */
+    const norm_call_t own = {RMS_NORM, dtype, &layout, norm.src, call->x_alpha, {NULL, 0}, call->sum, norm.eps};
+    CRK_TRY(launch_norm(self, &own));
+    norm.src = crk_const(call->sum);
+  }
   if (call->residual.ptr != NULL) {
     CRK_TRY(crk_binary(self, CRK_BINARY_ADD, dtype, &layout, norm.src, &layout, call->residual, call->sum));
     norm.src = crk_const(call->sum);
@@ -256,37 +268,60 @@ static crk_status_t add_norm_in_steps(crk_device_t self, const add_norm_call_t *
                                                             CRK_SUM_OF_CODES, norm.dst.ptr, call->columns.ptr);
 }
 
-crk_status_t crk_add_rms_norm(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_const_view_t x,
-                              crk_const_view_t residual, crk_const_view_t alpha, crk_view_t sum, crk_view_t dst,
-                              crk_view_t columns, float eps) {
-  CRK_CHECK_HANDLE(self, DEVICE, add_norm);
-  CRK_TRY(crk_priv_check_wide_float(add_norm, dtype));
-  add_norm_call_t call = {.norm = {RMS_NORM, dtype, NULL, x, alpha, {NULL, 0}, dst, eps},
-                          .rows = rows,
-                          .cols = cols,
-                          .residual = residual,
-                          .sum = sum,
-                          .columns = columns};
+static crk_status_t add_norm(crk_device_t self, add_norm_call_t call) {
+  const char *const where = call.where;
+  const norm_call_t *norm = &call.norm;
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_TRY(crk_priv_check_wide_float(where, norm->dtype));
   size_t numel, columns_bytes = 0;
-  CRK_TRY(crk_priv_checked_product(add_norm, "elements", rows, cols, &numel));
+  CRK_TRY(crk_priv_checked_product(where, "elements", call.rows, call.cols, &numel));
   if (numel == 0) {
     return CRK_OK;
   }
-  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
-  CRK_TRY(crk_priv_checked_product(add_norm, "bytes", numel, bytes, &call.bytes));
+  const uint32_t bytes = (uint32_t)crk_dtype_size(norm->dtype);
+  CRK_TRY(crk_priv_checked_product(where, "bytes", numel, bytes, &call.bytes));
   CRK_TRY(check_add_norm(&call, &columns_bytes));
-  const row_plan_t plan = make_plan(self, &call.norm, x.ptr, rows, cols, bytes);
-  if (dtype == CRK_DTYPE_F64 || plan.kind == LONG || plan.form == ANY_ROW ||
-      ((uintptr_t)residual.ptr | (uintptr_t)sum.ptr) % 16 != 0) {
+  const row_plan_t plan = make_plan(self, norm, norm->src.ptr, call.rows, call.cols, bytes);
+  if (norm->dtype == CRK_DTYPE_F64 || plan.kind == LONG || plan.form == ANY_ROW ||
+      ((uintptr_t)call.x_alpha.ptr | (uintptr_t)call.residual.ptr | (uintptr_t)call.sum.ptr) % 16 != 0) {
     return add_norm_in_steps(self, &call);
   }
   uint32_t type;
-  CRK_TRY(crk_priv_activation_index(add_norm, dtype, &type));
+  CRK_TRY(crk_priv_activation_index(where, norm->dtype, &type));
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ADD_NORM + plan.kind * CRK_ACTIVATIONS + type, CRK_MODULE_NORM, &function,
-                         "add_rmsnorm_%s_%s", crk_dtype_name(dtype), kinds[plan.kind].suffixes[EVEN_ROW]));
-  const uint64_t row_count = rows, col_count = cols;
-  const void *args[] = {&x.ptr,     &dst.ptr,   &row_count,    &col_count, &plan.log2_width, &plan.beside,
-                        &plan.step, &alpha.ptr, &residual.ptr, &sum.ptr,   &columns.ptr,     &eps};
+  const uint32_t kind = (call.is_normed ? (uint32_t)ROW_KINDS : 0) + plan.kind;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ADD_NORM + kind * CRK_ACTIVATIONS + type, CRK_MODULE_NORM, &function,
+                         "%sadd_rmsnorm_%s_%s", call.is_normed ? "norm_" : "", crk_dtype_name(norm->dtype),
+                         kinds[plan.kind].suffixes[EVEN_ROW]));
+  const uint64_t row_count = call.rows, col_count = call.cols;
+  const void *args[] = {&norm->src.ptr,    &norm->dst.ptr, &row_count,       &col_count,         &plan.log2_width,
+                        &plan.beside,      &plan.step,     &norm->alpha.ptr, &call.residual.ptr, &call.sum.ptr,
+                        &call.columns.ptr, &norm->eps,     &call.x_alpha.ptr};
   return crk_priv_launch_blocks(self, function, plan.grid, plan.block, 0, args);
+}
+
+crk_status_t crk_add_rms_norm(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_const_view_t x,
+                              crk_const_view_t residual, crk_const_view_t alpha, crk_view_t sum, crk_view_t dst,
+                              crk_view_t columns, float eps) {
+  return add_norm(self, (add_norm_call_t){.where = "crk_add_rms_norm",
+                                          .norm = {RMS_NORM, dtype, NULL, x, alpha, {NULL, 0}, dst, eps},
+                                          .rows = rows,
+                                          .cols = cols,
+                                          .residual = residual,
+                                          .sum = sum,
+                                          .columns = columns});
+}
+
+crk_status_t crk_norm_add_rms_norm(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_const_view_t x,
+                                   crk_const_view_t x_alpha, crk_const_view_t residual, crk_const_view_t alpha,
+                                   crk_view_t sum, crk_view_t dst, crk_view_t columns, float eps) {
+  return add_norm(self, (add_norm_call_t){.where = "crk_norm_add_rms_norm",
+                                          .norm = {RMS_NORM, dtype, NULL, x, alpha, {NULL, 0}, dst, eps},
+                                          .is_normed = true,
+                                          .rows = rows,
+                                          .cols = cols,
+                                          .x_alpha = x_alpha,
+                                          .residual = residual,
+                                          .sum = sum,
+                                          .columns = columns});
 }

@@ -42,6 +42,26 @@ impl Device {
         launch!(self.crk_add_rms_norm(dtype, rows, cols, x, residual, alpha, sum, dst, columns, eps))
     }
 
+    /// `sum = rms_norm(x) * x_alpha + residual`, and the rest as [`add_rms_norm`](Self::add_rms_norm):
+    /// `crk_norm_add_rms_norm`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn norm_add_rms_norm<'a>(
+        &self,
+        dtype: DType,
+        (rows, cols): (usize, usize),
+        (x, x_alpha): (impl Into<View<'a>>, Option<View<'_>>),
+        (residual, sum): (View<'_>, &Buffer),
+        alpha: Option<View<'_>>,
+        dst: &Buffer,
+        columns: Option<&Buffer>,
+        eps: f32,
+    ) -> Result<()> {
+        let (x, residual, sum, dst) = (self.view(x)?, self.view(residual)?, self.view(sum)?, self.view(dst)?);
+        let (x_alpha, alpha) = (self.optional(x_alpha)?, self.optional(alpha)?);
+        let columns = self.optional(columns.map(View::from))?;
+        launch!(self.crk_norm_add_rms_norm(dtype, rows, cols, x, x_alpha, residual, alpha, sum, dst, columns, eps))
+    }
+
     /// `(x - mean) / sqrt(variance + eps) * alpha + beta` over the last dim: `crk_layer_norm`.
     #[allow(clippy::too_many_arguments)]
     pub fn layer_norm(

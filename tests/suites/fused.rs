@@ -548,8 +548,9 @@ const NORM_SIZES: &[(usize, usize)] = &[
     (1, 40000),
 ];
 
-/// The norm of a sum, with and without a residual, alpha and activations, beside its steps.
-fn add_norm(target: &Target, name: &str, t: Type) -> Outcome {
+/// The norm of a sum, with and without a residual, alpha and activations, beside its steps. If `normed`, one of what is
+/// added is a norm itself.
+fn add_norm(target: &Target, name: &str, t: Type, normed: bool) -> Outcome {
     each_case(target, "fused", name, 4 * NORM_SIZES.len(), |rng, index| {
         let (rows, cols) = NORM_SIZES[index % NORM_SIZES.len()];
         let dims = [rows, cols];
@@ -564,7 +565,8 @@ fn add_norm(target: &Target, name: &str, t: Type) -> Outcome {
             }
         };
         let (x, alpha) = (source(rng, &dims), source(rng, &[cols]));
-        let residual = (!rng.one_in(3)).then(|| source(rng, &dims));
+        let x_alpha = (normed && !rng.one_in(4)).then(|| source(rng, &[cols]));
+        let residual = (normed || !rng.one_in(3)).then(|| source(rng, &dims));
         let with_alpha = !rng.one_in(4);
         let with_columns = t != F64 && cols % 32 == 0 && rng.one_in(2);
         let destination = |rng: &mut Rng| {
@@ -593,27 +595,24 @@ fn add_norm(target: &Target, name: &str, t: Type) -> Outcome {
                 None => (NONE, NONE),
             };
             let (view, to, columns) = (x.memory.view().into(), dst.memory.view(), optional(with_columns, &made));
-            succeeded(sys::crk_add_rms_norm(
-                device,
-                t.dtype,
-                rows,
-                cols,
-                view,
-                r.into(),
-                alpha_view,
-                s,
-                to,
-                columns,
-                eps,
-            ))?;
-            let mut normed = view;
-            if let Some(residual) = &residual {
-                let (rhs, to) = (residual.memory.view().into(), sum_e.memory.view());
-                succeeded(sys::crk_binary(device, BinaryOp::Add, t.dtype, &layout, view, &layout, rhs, to))?;
-                normed = to.into();
+            let x_alpha = x_alpha.as_ref().map_or(NONE, |x_alpha| x_alpha.memory.view()).into();
+            let (a, r) = (alpha_view, r.into());
+            succeeded(if normed {
+                sys::crk_norm_add_rms_norm(device, t.dtype, rows, cols, view, x_alpha, r, a, s, to, columns, eps)
+            } else {
+                sys::crk_add_rms_norm(device, t.dtype, rows, cols, view, r, a, s, to, columns, eps)
+            })?;
+            let (mut summand, sum) = (view, sum_e.memory.view());
+            if normed {
+                succeeded(sys::crk_rms_norm(device, t.dtype, &layout, summand, x_alpha, sum, eps))?;
+                summand = sum.into();
+            }
+            if residual.is_some() {
+                succeeded(sys::crk_binary(device, BinaryOp::Add, t.dtype, &layout, summand, &layout, r, sum))?;
+                summand = sum.into();
             }
             let to = dst_e.memory.view();
-            succeeded(sys::crk_rms_norm(device, t.dtype, &layout, normed, alpha_view, to, eps))?;
+            succeeded(sys::crk_rms_norm(device, t.dtype, &layout, summand, alpha_view, to, eps))?;
             if with_columns && rows > 0 {
                 let columns = from.memory.view();
                 succeeded(sys::crk_quantize_columns(device, t.dtype, rows, cols, to.into(), columns))?;
@@ -1237,6 +1236,19 @@ fn refused(target: &Target) -> Outcome {
         refused_with(where_, "alpha.ptr is NULL", invalid, norm(f32_, 32, x, y, null_of(128), s, d, q))?;
         refused_with(where_, "residual.ptr is NULL", invalid, norm(f32_, 32, x, null_of(256), a, null_of(256), d, q))?;
         refused_with(where_, "columns.ptr is NULL", invalid, norm(f32_, 32, x, y, a, s, d, null_of(72)))?;
+        let both = |x: sys::crk_view_t, e: sys::crk_view_t, r: sys::crk_view_t, s, d, b| {
+            let (x, e, r, a) = (x.into(), e.into(), r.into(), a.into());
+            sys::crk_norm_add_rms_norm(device, f32_, 2, 32, x, e, r, a, s, d, b, 1e-5)
+        };
+        let where_ = "crk_norm_add_rms_norm";
+        let e = part(b, 640, 128);
+        refused_with(where_, "residual.ptr is NULL", invalid, both(x, e, NONE, NONE, d, q))?;
+        refused_with(where_, "x", small, both(part(x, 0, 255), e, y, s, d, q))?;
+        refused_with(where_, "x_alpha", small, both(x, part(e, 0, 127), y, s, d, q))?;
+        refused_with(where_, "x_alpha.ptr is NULL", invalid, both(x, null_of(128), y, s, d, q))?;
+        refused_with(where_, "sum overlaps x_alpha", invalid, both(x, e, y, part(b, 640, 256), d, q))?;
+        refused_with(where_, "dst overlaps x_alpha", invalid, both(x, e, y, s, part(b, 704, 256), q))?;
+        refused_with(where_, "columns overlaps x_alpha", invalid, both(x, e, y, s, d, part(b, 640, 256)))?;
         let route = |experts, topk, x: sys::crk_view_t, w, ids, sorted, of| {
             sys::crk_moe_route(device, experts, 2, topk, true, x.into(), w, ids, sorted, of)
         };
@@ -1398,7 +1410,8 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
             add(format!("mat_vec_gate_silu_{}", t.name), Box::new(body));
         }
         for t in FLOATS {
-            add(format!("add_rms_norm_{}", t.name), Box::new(move |target, name| add_norm(target, name, t)));
+            add(format!("add_rms_norm_{}", t.name), Box::new(move |target, name| add_norm(target, name, t, false)));
+            add(format!("norm_add_rms_norm_{}", t.name), Box::new(move |target, name| add_norm(target, name, t, true)));
         }
         for t in FLOATS {
             add(format!("rope_qkv_{}", t.name), Box::new(move |target, name| rope_qkv(target, name, t)));
