@@ -169,7 +169,7 @@ pub struct HeadNorm<'a> {
 pub enum Caches<'a> {
     /// They grow in place. None begins them.
     Growing(Option<(&'a Tensor, &'a Tensor)>),
-    /// The new keys and values overwrite these tensors, which are rows of caches.
+    /// The new keys and values overwrite these tensors, which are rows of caches. No other operand has their memory.
     Slots(&'a Tensor, &'a Tensor),
     /// The model has caches of another kind: the new keys and values are tensors of their own, and contiguous.
     Apart,
@@ -177,12 +177,39 @@ pub enum Caches<'a> {
 
 impl<'a> Caches<'a> {
     /// The caches that were given: the new rows go to their memory.
-    fn given(self) -> Option<(&'a Tensor, &'a Tensor)> {
+    pub(super) fn given(self) -> Option<(&'a Tensor, &'a Tensor)> {
         match self {
             Caches::Growing(cache) => cache,
             Caches::Slots(keys, values) => Some((keys, values)),
             Caches::Apart => None,
         }
+    }
+
+    /// The tensors of all keys and values. The new ones, of these dims and `dtype`, are to be written to their last rows.
+    pub(super) fn room(
+        self,
+        device: &Device,
+        [keys, values]: [&[usize]; 2],
+        dtype: DType,
+    ) -> Result<(Tensor, Tensor)> {
+        let grown = |cache, rows| reserve(cache, device, rows, TOKENS, dtype);
+        let empty = |rows: &[usize]| {
+            let storage = device.as_rocm_device()?.empty(&Shape::from(rows), dtype)?;
+            Result::Ok(Tensor::from_storage(Storage::Rocm(storage), rows, BackpropOp::none(), false))
+        };
+        Ok(match self {
+            Caches::Growing(Some((k, v))) => (grown(Some(k), keys)?, grown(Some(v), values)?),
+            Caches::Growing(None) => (grown(None, keys)?, grown(None, values)?),
+            Caches::Slots(k, v) => {
+                for slot in [k, v] {
+                    if let Storage::Rocm(storage) = &mut *slot.storage_mut() {
+                        storage.written();
+                    }
+                }
+                (k.clone(), v.clone())
+            }
+            Caches::Apart => (empty(keys)?, empty(values)?),
+        })
     }
 }
 
@@ -325,24 +352,7 @@ fn rotate_into(
 ) -> Result<[Tensor; 3]> {
     let count = q.dims()[TOKENS];
     let device = q.device().as_rocm_device()?;
-    let room = |cache: Option<&Tensor>, rows: &Tensor| reserve(cache, rows.device(), rows.dims(), TOKENS, dtype);
-    let empty = |rows: &Tensor| {
-        let storage = Storage::Rocm(device.empty(rows.shape(), dtype)?);
-        Result::Ok(Tensor::from_storage(storage, rows.shape(), BackpropOp::none(), false))
-    };
-    let (keys, values) = match cache {
-        Caches::Growing(Some((keys, values))) => (room(Some(keys), k)?, room(Some(values), v)?),
-        Caches::Growing(None) => (room(None, k)?, room(None, v)?),
-        Caches::Slots(keys, values) => {
-            for slot in [keys, values] {
-                if let Storage::Rocm(storage) = &mut *slot.storage_mut() {
-                    storage.written();
-                }
-            }
-            (keys.clone(), values.clone())
-        }
-        Caches::Apart => (empty(k)?, empty(v)?),
-    };
+    let (keys, values) = cache.room(q.device(), [k.dims(), v.dims()], dtype)?;
     let rotated = device.empty(q.shape(), dtype)?;
     let q_l = Layout::contiguous(q.shape());
     {
