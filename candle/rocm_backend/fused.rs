@@ -211,11 +211,6 @@ pub fn gate(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor
     gate_of(activation, gate.clone(), up.clone(), false)
 }
 
-/// The same as the input of products with quantized weights.
-pub fn gate_for_products(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    gate_of(activation, gate.clone(), up.clone(), true)
-}
-
 /// `activation(x * gate) * (x * up)` of the tokens' experts, as the input of another product with quantized weights.
 /// The arguments are those of [`crate::moe::moe_gemm_gguf`] without weights of the experts.
 #[allow(clippy::too_many_arguments)]

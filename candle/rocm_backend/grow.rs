@@ -185,13 +185,18 @@ impl<'a> Caches<'a> {
         }
     }
 
-    /// The tensors of all keys and values. The new ones, of these dims and `dtype`, are to be written to their last rows.
-    pub(super) fn room(
-        self,
-        device: &Device,
-        [keys, values]: [&[usize]; 2],
-        dtype: DType,
-    ) -> Result<(Tensor, Tensor)> {
+    /// Whether the slots, if these are slots, have the dims of the new keys and values.
+    pub(super) fn have_dims(self, [keys, values]: [&[usize]; 2]) -> bool {
+        let is_slot = |slot: &Tensor, dims| slot.dims() == dims && slot.stride().last() == Some(&1);
+        match self {
+            Caches::Slots(k, v) => is_slot(k, keys) && is_slot(v, values),
+            _ => true,
+        }
+    }
+
+    /// The tensors of all keys and values. The new ones have these dims and `dtype`; the caller writes them to the last
+    /// rows.
+    pub(super) fn room(self, device: &Device, [keys, values]: [&[usize]; 2], dtype: DType) -> Result<(Tensor, Tensor)> {
         let grown = |cache, rows| reserve(cache, device, rows, TOKENS, dtype);
         let empty = |rows: &[usize]| {
             let storage = device.as_rocm_device()?.empty(&Shape::from(rows), dtype)?;
@@ -242,7 +247,6 @@ fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Caches<'_>,
         let dims = new.dims();
         goes_on(cache, [dims[0], dims[1], dims[3]], dtype, new.device()) && !cache.same_storage(new)
     };
-    let is_slot = |slot: &Tensor, new: &Tensor| slot.dims() == new.dims() && slot.stride().last() == Some(&1);
     // The launch counts the pairs of all heads in 31 bits.
     let pairs = || [q, k, v].iter().fold(0, |sum, t| elements(t.dims()).saturating_add(sum)) / 2;
     q.device().is_rocm()
@@ -253,10 +257,7 @@ fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Caches<'_>,
         && pairs() <= i32::MAX as usize
         && [cos, sin].iter().all(|t| t.is_contiguous() && t.dtype() == dtype)
         && cache.given().is_none_or(|(keys, values)| follows(k, keys) && follows(v, values))
-        && match cache {
-            Caches::Slots(keys, values) => is_slot(keys, k) && is_slot(values, v),
-            _ => true,
-        }
+        && cache.have_dims([k.dims(), v.dims()])
 }
 
 /// Rotates new queries and keys, and appends the keys and the values to their caches, in one launch. `q` is (batch,

@@ -17,6 +17,7 @@ pub struct Heads<'a> {
     pub interleaved: bool,
     /// The cosines and sines of the token's place, (1, d / 2) each.
     pub angles: [&'a Tensor; 2],
+    /// Where the keys and the values go.
     pub cache: Caches<'a>,
 }
 
@@ -38,8 +39,6 @@ impl Heads<'_> {
         let follows = |cache: &Tensor, part: usize| {
             goes_on(cache, [1, self.counts[part], self.d], token.dtype(), token.device()) && !cache.same_storage(token)
         };
-        let is_slot =
-            |slot: &Tensor, part: usize| slot.dims() == self.dims(part) && slot.stride().last() == Some(&1);
         token.device().is_rocm()
             && like(token)
             && matches!(token.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64)
@@ -48,10 +47,7 @@ impl Heads<'_> {
             && self.d & 1 == 0
             && self.angles.iter().all(|t| t.dims() == [1, self.d / 2] && t.is_contiguous() && like(t))
             && self.cache.given().is_none_or(|(keys, values)| follows(keys, 1) && follows(values, 2))
-            && match self.cache {
-                Caches::Slots(keys, values) => is_slot(keys, 1) && is_slot(values, 2),
-                _ => true,
-            }
+            && self.cache.have_dims([&self.dims(1), &self.dims(2)])
     }
 
     /// Takes room in the caches and calls `launch`. Returns the queries, and all keys and values. None where

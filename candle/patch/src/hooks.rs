@@ -56,7 +56,7 @@ pub static PACKAGES: &[Package] = &[
             ("moe.rs", "src/moe/rocm.rs"),
             ("fused.rs", "src/fused.rs"),
             ("fused_attention.rs", "src/fused/attention.rs"),
-            ("fused_products.rs", "src/fused/products.rs"),
+            ("products.rs", "src/fused/products.rs"),
         ],
     },
     Package {
@@ -489,8 +489,8 @@ const APPEND_ROTATED: &str = "\
         Ok([q, k, v])
     }
 
-    /// `append_rotated` of the queries, keys and values of `x` (batch, tokens, k) by three layers, for so many heads of
-    /// queries and of keys.
+    /// `append_rotated` of the queries, keys and values that three layers make of `x` (batch, tokens, k). `heads` are
+    /// the numbers of heads of queries and of keys.
     pub fn append_products(
         &mut self,
         layers: [&dyn crate::fused::Product; 3],

@@ -81,7 +81,7 @@ impl Product for Biased<'_> {
     }
 }
 
-/// A part of a layer that makes several products at once: some rows of its matrix. [`parts`] makes them.
+/// Some rows of a layer's matrix, as a layer. [`parts`] makes them.
 pub struct Rows<'a> {
     whole: &'a dyn Product,
     rows: Range<usize>,
@@ -113,8 +113,8 @@ impl Product for Rows<'_> {
     }
 }
 
-/// The products that a layer makes at once, as layers: each has the next `counts` rows. Where no kernel takes the parts,
-/// [`products`] of them is one product of the whole layer.
+/// Cuts a layer's matrix, and its bias, into layers of so many rows each, one after the other. Fails if the matrix has
+/// fewer rows. Where no kernel takes the parts, [`products`] of them is one product of the whole layer.
 pub fn parts<const N: usize>(layer: &dyn Product, counts: [usize; N]) -> Result<[Rows<'_>; N]> {
     let mut end = 0usize;
     let ranges = counts.map(|count| {
@@ -137,7 +137,7 @@ pub fn parts<const N: usize>(layer: &dyn Product, counts: [usize; N]) -> Result<
     one_per_layer(ranges.into_iter().map(part).collect::<Result<Vec<_>>>()?)
 }
 
-/// The layer of which all these are parts, and their rows there.
+/// The layer of which all these are parts, and their rows there. None if one is no part, or one of another layer.
 fn common<'a>(layers: &[&'a dyn Product]) -> Option<(&'a dyn Product, Vec<Range<usize>>)> {
     let parts = layers.iter().map(|layer| layer.whole()).collect::<Option<Vec<_>>>()?;
     let (whole, _) = *parts.first()?;
@@ -304,7 +304,7 @@ pub fn gate_products(activation: Activation, [gate, up]: [&dyn Product; 2], x: &
     gate_of(activation, gate, up, for_products)
 }
 
-/// [`gate_products`] of a layer whose first half of rows is the gate's and whose other half is up's.
+/// [`gate_products`] of one layer. The first half of its rows is the gate's, the other half is up's.
 pub fn gate_halves(activation: Activation, layer: &dyn Product, x: &Tensor) -> Result<Tensor> {
     if let Some(rows) = rows_of(layer) {
         let [gate, up] = parts(layer, [rows / 2; 2])?;
@@ -358,8 +358,8 @@ pub fn products_rope_grow_at(
     products_rope_grow(layers, x, heads, [&cos, &sin], interleaved, cache)
 }
 
-/// [`products_rope_grow`] for one token and caches that have memory. A ROCm device writes the keys and values to `slots`,
-/// which are rows of the caches. Returns the queries; None where there is no launch for all this.
+/// [`products_rope_grow`] for one token and caches that have memory. A ROCm device writes the keys and values to
+/// `slots`, which are rows of the caches. Returns the queries; None where there is no launch for all this.
 pub(crate) fn products_rope_into(
     layers: [&dyn Product; 3],
     x: &Tensor,
@@ -408,4 +408,3 @@ fn heads_of_a_token(
     }
     Ok(None)
 }
-
