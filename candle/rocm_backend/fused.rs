@@ -3,67 +3,20 @@
 //! ops, but for gates (two units in the last place), norms of rows that are not contiguous, [`route`], attention,
 //! [`rms_norm_once`], [`add_rms_norm_once`], [`batch_norm_once`] and products of dense layers.
 use crate::Activation;
-use candle::quantized::{QMatMul, QTensor};
-use candle::{D, DType, Module, Result, Tensor};
+use candle::quantized::QTensor;
+use candle::{D, DType, Result, Tensor};
 
 #[cfg(feature = "_rocm")]
 use candle::{
-    Shape, Storage,
+    Storage,
     op::BackpropOp,
-    quantized::rocm::QRocmStorage,
-    rocm_backend::{Caches, Heads, RocmStorage, kernels, kernels::GateOp},
+    rocm_backend::{Caches, RocmStorage, kernels, kernels::GateOp},
 };
 
 mod attention;
+mod products;
 pub use attention::*;
-
-/// The weights of a layer that multiplies by them, and what it adds to the products.
-pub enum Weights<'a> {
-    Quantized(&'a QTensor, Option<&'a Tensor>),
-    /// (n, k), for a product with the transposed weights.
-    Dense(&'a Tensor, Option<&'a Tensor>),
-    /// The layer does something else, or has weights of another kind.
-    Other,
-}
-
-/// A layer that multiplies by a matrix.
-pub trait Product: Module {
-    fn weights(&self) -> Weights<'_>;
-}
-
-impl Product for QMatMul {
-    fn weights(&self) -> Weights<'_> {
-        match self {
-            QMatMul::QTensor(weights) => Weights::Quantized(weights, None),
-            _ => Weights::Other,
-        }
-    }
-}
-
-impl Product for crate::Linear {
-    fn weights(&self) -> Weights<'_> {
-        Weights::Dense(self.weight(), self.bias())
-    }
-}
-
-/// A layer and what is added to its products.
-pub struct Biased<'a>(pub &'a dyn Product, pub &'a Tensor);
-
-impl Module for Biased<'_> {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.0.forward(x)?.broadcast_add(self.1)
-    }
-}
-
-impl Product for Biased<'_> {
-    fn weights(&self) -> Weights<'_> {
-        match self.0.weights() {
-            Weights::Quantized(weights, None) => Weights::Quantized(weights, Some(self.1)),
-            Weights::Dense(weights, None) => Weights::Dense(weights, Some(self.1)),
-            _ => Weights::Other,
-        }
-    }
-}
+pub use products::*;
 
 /// Whether the fused kernels take the tensors.
 #[cfg(feature = "_rocm")]
@@ -141,228 +94,6 @@ pub fn rope_qkv(qkv: [&Tensor; 3], angles: [&Tensor; 2], interleaved: bool) -> R
         return Ok(done);
     }
     rotated(qkv, angles, interleaved)
-}
-
-/// The queries, keys and values of `x` (batch, tokens, k) by three layers, cut into heads, and [`rope_grow`] of them.
-/// There are as many heads of values as of keys. For one token, a ROCm device needs one launch per format of the
-/// weights.
-pub fn products_rope_grow(
-    layers: [&dyn Product; 3],
-    x: &Tensor,
-    [heads, kv_heads]: [usize; 2],
-    angles: [&Tensor; 2],
-    interleaved: bool,
-    cache: Option<(&Tensor, &Tensor)>,
-) -> Result<[Tensor; 3]> {
-    #[cfg(feature = "_rocm")]
-    if let Some(done) = heads_of_a_token(layers, x, [heads, kv_heads, kv_heads], angles, interleaved, cache)? {
-        return Ok(done);
-    }
-    let (batch, tokens, _) = x.dims3()?;
-    let [q, k, v] = products(layers, x)?;
-    let split = |t: Tensor, heads: usize| t.reshape((batch, tokens, heads, ()))?.transpose(1, 2);
-    rope_grow([&split(q, heads)?, &split(k, kv_heads)?, &split(v, kv_heads)?], angles, interleaved, cache)
-}
-
-/// [`products_rope_grow`] with the angles of all places: the new tokens have those from `offset` on.
-pub fn products_rope_grow_at(
-    layers: [&dyn Product; 3],
-    x: &Tensor,
-    heads: [usize; 2],
-    [cos, sin]: [&Tensor; 2],
-    offset: usize,
-    interleaved: bool,
-    cache: &Option<(Tensor, Tensor)>,
-) -> Result<[Tensor; 3]> {
-    let tokens = x.dim(1)?;
-    let (cos, sin) = (cos.narrow(0, offset, tokens)?, sin.narrow(0, offset, tokens)?);
-    let cache = cache.as_ref().map(|(keys, values)| (keys, values));
-    products_rope_grow(layers, x, heads, [&cos, &sin], interleaved, cache)
-}
-
-#[cfg(feature = "_rocm")]
-fn heads_of_a_token(
-    layers: [&dyn Product; 3],
-    x: &Tensor,
-    counts: [usize; 3],
-    angles: [&Tensor; 2],
-    interleaved: bool,
-    cache: Option<(&Tensor, &Tensor)>,
-) -> Result<Option<[Tensor; 3]>> {
-    let heads = |rows: [usize; 3]| {
-        let d = rows[0].checked_div(counts[0])?;
-        let fit = rows.iter().zip(counts).all(|(rows, heads)| heads.checked_mul(d) == Some(*rows));
-        fit.then_some(Heads { counts, d, interleaved, angles, cache })
-    };
-    if x.rank() != 3 || x.dims()[..2] != [1, 1] {
-        return Ok(None);
-    }
-    if let Some([q, k, v]) = quantized(layers, x).as_deref() {
-        let Some(heads) = heads([q, k, v].map(|((_, shape), _)| shape.dims()[0])) else { return Ok(None) };
-        let guards: Vec<_> = [q, k, v].iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
-        return QRocmStorage::heads([q.0, k.0, v.0], &biases_of(&guards)?, x, &heads);
-    }
-    if let Some([q, k, v]) = of_a_row(layers, x).as_deref() {
-        let Some(heads) = heads([q, k, v].map(|(weights, _)| weights.dims()[0])) else { return Ok(None) };
-        let guards = [q, k, v].map(|(weights, _)| weights.storage_and_layout());
-        let of = |i: usize| Ok::<_, candle::Error>((RocmStorage::of(&guards[i].0, "heads", "weights")?, guards[i].1));
-        let biases: Vec<_> = [q, k, v].iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
-        return RocmStorage::row_heads(x, [of(0)?, of(1)?, of(2)?], &biases_of(&biases)?, &heads);
-    }
-    Ok(None)
-}
-
-/// Quantized weights on a ROCm device, and what is added to the products.
-#[cfg(feature = "_rocm")]
-type QuantizedOn<'a> = ((&'a QRocmStorage, &'a Shape), Option<&'a Tensor>);
-
-/// Whether the kernels add this to rows of `n` products of `x`.
-#[cfg(feature = "_rocm")]
-fn adds(bias: Option<&Tensor>, n: usize, x: &Tensor) -> bool {
-    bias.is_none_or(|bias| bias.dims() == [n] && bias.is_contiguous() && takes(&[x, bias]))
-}
-
-/// The quantized weights of layers that are on the ROCm device of `x`; none if a layer has others.
-#[cfg(feature = "_rocm")]
-fn quantized<'a, const N: usize>(layers: [&'a dyn Product; N], x: &Tensor) -> Option<Vec<QuantizedOn<'a>>> {
-    let on = |layer: &&'a dyn Product| match layer.weights() {
-        Weights::Quantized(weights, bias)
-            if adds(bias, weights.shape().dims()[0], x) && (bias.is_none() || x.dtype() == DType::F32) =>
-        {
-            Some(((weights.rocm_storage().ok()?, weights.shape()), bias))
-        }
-        _ => None,
-    };
-    if !x.device().is_rocm() || x.track_op() {
-        return None;
-    }
-    layers.iter().map(on).collect()
-}
-
-/// The weights of layers that multiply a single row: matrices of the row's length, dtype and device.
-#[cfg(feature = "_rocm")]
-fn of_a_row<'a, const N: usize>(
-    layers: [&'a dyn Product; N],
-    x: &Tensor,
-) -> Option<Vec<(&'a Tensor, Option<&'a Tensor>)>> {
-    let k = x.dims().last().copied()?;
-    let of = |layer: &&'a dyn Product| match layer.weights() {
-        Weights::Dense(weights, bias)
-            if weights.rank() == 2
-                && weights.dims()[1] == k
-                && takes(&[x, weights])
-                && adds(bias, weights.dims()[0], x) =>
-        {
-            Some((weights, bias))
-        }
-        _ => None,
-    };
-    if k == 0 || x.elem_count() != k || !x.is_contiguous() {
-        return None;
-    }
-    layers.iter().map(of).collect()
-}
-
-/// The biases as the launchers take them, while `guards` hold their storages.
-#[cfg(feature = "_rocm")]
-fn biases_of<'a, S: std::ops::Deref<Target = Storage>>(
-    guards: &'a [Option<(S, &candle::Layout)>],
-) -> Result<Vec<Option<kernels::View<'a>>>> {
-    let view = |(storage, layout): &'a (S, &candle::Layout)| {
-        RocmStorage::of(storage, "products", "a bias")?.contiguous(layout, "products", "a bias")
-    };
-    guards.iter().map(|guard| guard.as_ref().map(view).transpose()).collect()
-}
-
-/// A tensor like `x`, but with rows of `n` elements.
-#[cfg(feature = "_rocm")]
-fn with_rows(storage: RocmStorage, x: &Tensor, n: usize) -> Tensor {
-    let mut dims = x.dims().to_vec();
-    dims.pop();
-    dims.push(n);
-    Tensor::from_storage(Storage::Rocm(storage), dims, BackpropOp::none(), false)
-}
-
-/// The products of one input with several layers. An example is the layers of queries, keys and values.
-pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result<[Tensor; N]> {
-    #[cfg(feature = "_rocm")]
-    if let Some(weights) = quantized(layers, x) {
-        let (storage, layout) = x.storage_and_layout();
-        let x_s = RocmStorage::of(&storage, "products", "x")?;
-        let guards: Vec<_> = weights.iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
-        let biases = biases_of(&guards)?;
-        let matrices: Vec<_> = weights.iter().map(|(matrix, _)| *matrix).collect();
-        if let Some(results) = QRocmStorage::products(&matrices, &biases, x_s, layout, x.dtype())? {
-            let rows = matrices.iter().map(|(_, shape)| shape.dims()[0]);
-            let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
-            return one_per_layer(tensors);
-        }
-    }
-    #[cfg(feature = "_rocm")]
-    if let (true, Some(weights)) = (N > 0 && N <= kernels::sys::CRK_MOST_GROUPED as usize, of_a_row(layers, x)) {
-        let (storage, layout) = x.storage_and_layout();
-        let guards: Vec<_> = weights.iter().map(|(weights, _)| weights.storage_and_layout()).collect();
-        let operands = guards
-            .iter()
-            .map(|(storage, layout)| Ok((RocmStorage::of(storage, "products", "weights")?, *layout)))
-            .collect::<Result<Vec<_>>>()?;
-        let its_guards: Vec<_> = weights.iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
-        let biases = biases_of(&its_guards)?;
-        let results = RocmStorage::of(&storage, "products", "x")?.row_products(layout, &operands, &biases)?;
-        let rows = weights.iter().map(|(weights, _)| weights.dims()[0]);
-        let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
-        return one_per_layer(tensors);
-    }
-    let results = layers.iter().map(|layer| layer.forward(x)).collect::<Result<Vec<_>>>()?;
-    one_per_layer(results)
-}
-
-/// The results as an array. Fails unless there is one per layer.
-fn one_per_layer<const N: usize>(results: Vec<Tensor>) -> Result<[Tensor; N]> {
-    results.try_into().map_err(|_| candle::Error::Msg("products: a result is missing".into()))
-}
-
-/// The product of a layer with `x` as `dtype`. A quantized layer takes a few tokens' halves as f32 without a cast.
-pub fn product_of(layer: &dyn Product, x: &Tensor, dtype: DType) -> Result<Tensor> {
-    #[cfg(feature = "_rocm")]
-    if let (DType::F32, Some([((weights, shape), None)])) = (dtype, quantized([layer], x).as_deref()) {
-        let (storage, layout) = x.storage_and_layout();
-        let x_s = RocmStorage::of(&storage, "product_of", "x")?;
-        if let Some(results) = QRocmStorage::products(&[(*weights, *shape)], &[None], x_s, layout, dtype)? {
-            return results
-                .into_iter()
-                .next()
-                .map(|its| with_rows(its, x, shape.dims()[0]))
-                .ok_or_else(|| candle::Error::Msg("product_of: the result is missing".into()));
-        }
-    }
-    layer.forward(&x.to_dtype(dtype)?)
-}
-
-/// `activation(x * gate) * (x * up)` of a feed-forward layer. The last product of the layer takes it.
-pub fn gate_products(activation: Activation, [gate, up]: [&dyn Product; 2], x: &Tensor) -> Result<Tensor> {
-    #[cfg(feature = "_rocm")]
-    if let (Some(op), Some([(gate, None), (up, None)])) = (gate_op(activation), quantized([gate, up], x).as_deref()) {
-        let (storage, layout) = x.storage_and_layout();
-        let x_s = RocmStorage::of(&storage, "gate_products", "x")?;
-        if let Some(gated) = QRocmStorage::gate(op, [*gate, *up], x_s, layout)? {
-            return Ok(with_rows(gated, x, gate.1.dims()[0]));
-        }
-    }
-    #[cfg(feature = "_rocm")]
-    if let (Some(op), Some([(gate, None), (up, None)])) = (gate_op(activation), of_a_row([gate, up], x).as_deref()) {
-        if gate.dims() == up.dims() {
-            let ((x_s, x_l), (g, g_l)) = (x.storage_and_layout(), gate.storage_and_layout());
-            let (u, u_l) = up.storage_and_layout();
-            let of = |storage| RocmStorage::of(storage, "gate_products", "weights");
-            let gated =
-                RocmStorage::of(&x_s, "gate_products", "x")?.row_gate(op, x_l, (of(&g)?, g_l), (of(&u)?, u_l))?;
-            return Ok(with_rows(gated, x, gate.dims()[0]));
-        }
-    }
-    let for_products = matches!(gate.weights(), Weights::Quantized(..));
-    let [gate, up] = products([gate, up], x)?;
-    gate_of(activation, gate, up, for_products)
 }
 
 /// The norm of each head: its factors and epsilon.
@@ -478,11 +209,6 @@ fn gate_of(activation: Activation, gate: Tensor, up: Tensor, for_products: bool)
 /// `activation(gate) * up`.
 pub fn gate(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     gate_of(activation, gate.clone(), up.clone(), false)
-}
-
-/// The same as the input of products with quantized weights.
-pub fn gate_for_products(activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    gate_of(activation, gate.clone(), up.clone(), true)
 }
 
 /// `activation(x * gate) * (x * up)` of the tokens' experts, as the input of another product with quantized weights.
@@ -778,7 +504,7 @@ fn has_routes(experts: usize, topk: usize) -> bool {
 /// launch on a ROCm device.
 pub fn route_of(layer: &dyn Product, x: &Tensor, topk: usize, normalise: bool) -> Result<Routes> {
     #[cfg(feature = "_rocm")]
-    if let Some([(weights, None)]) = of_a_row([layer], x).as_deref() {
+    if let Some([(weights, None)]) = products::of_a_row([layer], x).as_deref() {
         let experts = weights.dims()[0];
         let fits = x.rank() == 2 && x.dtype() != DType::F64 && weights.is_contiguous();
         if fits && experts > 0 && topk > 0 && has_routes(experts, topk) {

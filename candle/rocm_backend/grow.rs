@@ -169,7 +169,7 @@ pub struct HeadNorm<'a> {
 pub enum Caches<'a> {
     /// They grow in place. None begins them.
     Growing(Option<(&'a Tensor, &'a Tensor)>),
-    /// The new keys and values overwrite these tensors, which are rows of caches.
+    /// The new keys and values overwrite these tensors, which are rows of caches. No other operand has their memory.
     Slots(&'a Tensor, &'a Tensor),
     /// The model has caches of another kind: the new keys and values are tensors of their own, and contiguous.
     Apart,
@@ -177,12 +177,44 @@ pub enum Caches<'a> {
 
 impl<'a> Caches<'a> {
     /// The caches that were given: the new rows go to their memory.
-    fn given(self) -> Option<(&'a Tensor, &'a Tensor)> {
+    pub(super) fn given(self) -> Option<(&'a Tensor, &'a Tensor)> {
         match self {
             Caches::Growing(cache) => cache,
             Caches::Slots(keys, values) => Some((keys, values)),
             Caches::Apart => None,
         }
+    }
+
+    /// Whether the slots, if these are slots, have the dims of the new keys and values.
+    pub(super) fn have_dims(self, [keys, values]: [&[usize]; 2]) -> bool {
+        let is_slot = |slot: &Tensor, dims| slot.dims() == dims && slot.stride().last() == Some(&1);
+        match self {
+            Caches::Slots(k, v) => is_slot(k, keys) && is_slot(v, values),
+            _ => true,
+        }
+    }
+
+    /// The tensors of all keys and values. The new ones have these dims and `dtype`; the caller writes them to the last
+    /// rows.
+    pub(super) fn room(self, device: &Device, [keys, values]: [&[usize]; 2], dtype: DType) -> Result<(Tensor, Tensor)> {
+        let grown = |cache, rows| reserve(cache, device, rows, TOKENS, dtype);
+        let empty = |rows: &[usize]| {
+            let storage = device.as_rocm_device()?.empty(&Shape::from(rows), dtype)?;
+            Result::Ok(Tensor::from_storage(Storage::Rocm(storage), rows, BackpropOp::none(), false))
+        };
+        Ok(match self {
+            Caches::Growing(Some((k, v))) => (grown(Some(k), keys)?, grown(Some(v), values)?),
+            Caches::Growing(None) => (grown(None, keys)?, grown(None, values)?),
+            Caches::Slots(k, v) => {
+                for slot in [k, v] {
+                    if let Storage::Rocm(storage) = &mut *slot.storage_mut() {
+                        storage.written();
+                    }
+                }
+                (k.clone(), v.clone())
+            }
+            Caches::Apart => (empty(keys)?, empty(values)?),
+        })
     }
 }
 
@@ -215,7 +247,6 @@ fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Caches<'_>,
         let dims = new.dims();
         goes_on(cache, [dims[0], dims[1], dims[3]], dtype, new.device()) && !cache.same_storage(new)
     };
-    let is_slot = |slot: &Tensor, new: &Tensor| slot.dims() == new.dims() && slot.stride().last() == Some(&1);
     // The launch counts the pairs of all heads in 31 bits.
     let pairs = || [q, k, v].iter().fold(0, |sum, t| elements(t.dims()).saturating_add(sum)) / 2;
     q.device().is_rocm()
@@ -226,10 +257,7 @@ fn rotates([q, k, v]: [&Tensor; 3], [cos, sin]: [&Tensor; 2], cache: Caches<'_>,
         && pairs() <= i32::MAX as usize
         && [cos, sin].iter().all(|t| t.is_contiguous() && t.dtype() == dtype)
         && cache.given().is_none_or(|(keys, values)| follows(k, keys) && follows(v, values))
-        && match cache {
-            Caches::Slots(keys, values) => is_slot(keys, k) && is_slot(values, v),
-            _ => true,
-        }
+        && cache.have_dims([k.dims(), v.dims()])
 }
 
 /// Rotates new queries and keys, and appends the keys and the values to their caches, in one launch. `q` is (batch,
@@ -325,24 +353,7 @@ fn rotate_into(
 ) -> Result<[Tensor; 3]> {
     let count = q.dims()[TOKENS];
     let device = q.device().as_rocm_device()?;
-    let room = |cache: Option<&Tensor>, rows: &Tensor| reserve(cache, rows.device(), rows.dims(), TOKENS, dtype);
-    let empty = |rows: &Tensor| {
-        let storage = Storage::Rocm(device.empty(rows.shape(), dtype)?);
-        Result::Ok(Tensor::from_storage(storage, rows.shape(), BackpropOp::none(), false))
-    };
-    let (keys, values) = match cache {
-        Caches::Growing(Some((keys, values))) => (room(Some(keys), k)?, room(Some(values), v)?),
-        Caches::Growing(None) => (room(None, k)?, room(None, v)?),
-        Caches::Slots(keys, values) => {
-            for slot in [keys, values] {
-                if let Storage::Rocm(storage) = &mut *slot.storage_mut() {
-                    storage.written();
-                }
-            }
-            (keys.clone(), values.clone())
-        }
-        Caches::Apart => (empty(k)?, empty(v)?),
-    };
+    let (keys, values) = cache.room(q.device(), [k.dims(), v.dims()], dtype)?;
     let rotated = device.empty(q.shape(), dtype)?;
     let q_l = Layout::contiguous(q.shape());
     {

@@ -1,12 +1,12 @@
 //! The heads of one token: products with the weights of queries, keys and values, rotary embeddings, and the growth of
 //! caches, in one launch.
-use super::grow::{TOKENS, goes_on, reserve};
+use super::grow::{Caches, TOKENS, goes_on};
 use super::layout::layout_of;
 use super::{RocmStorage, WrapErr, dtype_of, elements, kernels};
 use crate::op::BackpropOp;
 use crate::{DType, Layout, Result, Shape, Storage, Tensor};
 
-/// The heads of one token: its queries, and the last keys and values of caches, which grow in place.
+/// The heads of one token: its queries, and its keys and values, which go to caches.
 #[derive(Debug, Clone, Copy)]
 pub struct Heads<'a> {
     /// The heads of queries, keys and values.
@@ -17,8 +17,8 @@ pub struct Heads<'a> {
     pub interleaved: bool,
     /// The cosines and sines of the token's place, (1, d / 2) each.
     pub angles: [&'a Tensor; 2],
-    /// Without them, new caches begin.
-    pub cache: Option<(&'a Tensor, &'a Tensor)>,
+    /// Where the keys and the values go.
+    pub cache: Caches<'a>,
 }
 
 /// Where the heads of queries, keys and values go: the first one, and the elements from one head to the next.
@@ -36,8 +36,9 @@ impl Heads<'_> {
     /// Whether the token, the angles and the caches go together.
     fn fit(&self, token: &Tensor) -> bool {
         let like = |t: &Tensor| t.dtype() == token.dtype() && t.device().same_device(token.device()) && !t.track_op();
-        let follows =
-            |cache: &Tensor, part: usize| goes_on(cache, [1, self.counts[part], self.d], token.dtype(), token.device());
+        let follows = |cache: &Tensor, part: usize| {
+            goes_on(cache, [1, self.counts[part], self.d], token.dtype(), token.device()) && !cache.same_storage(token)
+        };
         token.device().is_rocm()
             && like(token)
             && matches!(token.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64)
@@ -45,7 +46,8 @@ impl Heads<'_> {
             && self.d > 0
             && self.d & 1 == 0
             && self.angles.iter().all(|t| t.dims() == [1, self.d / 2] && t.is_contiguous() && like(t))
-            && self.cache.is_none_or(|(keys, values)| follows(keys, 1) && follows(values, 2))
+            && self.cache.given().is_none_or(|(keys, values)| follows(keys, 1) && follows(values, 2))
+            && self.cache.have_dims([&self.dims(1), &self.dims(2)])
     }
 
     /// Takes room in the caches and calls `launch`. Returns the queries, and all keys and values. None where
@@ -59,8 +61,7 @@ impl Heads<'_> {
             return Ok(None);
         }
         let (dtype, device) = (token.dtype(), token.device().as_rocm_device()?);
-        let room = |cache, part: usize| reserve(cache, token.device(), &self.dims(part), TOKENS, dtype);
-        let (keys, values) = (room(self.cache.map(|(keys, _)| keys), 1)?, room(self.cache.map(|(_, v)| v), 2)?);
+        let (keys, values) = self.cache.room(token.device(), [&self.dims(1), &self.dims(2)], dtype)?;
         let shape = Shape::from(self.dims(0).to_vec());
         let queries =
             Tensor::from_storage(Storage::Rocm(device.empty(&shape, dtype)?), shape, BackpropOp::none(), false);

@@ -15,6 +15,22 @@ pub struct QRocmStorage {
     device: RocmDevice,
 }
 
+/// Rows of a quantized matrix.
+#[derive(Debug, Clone, Copy)]
+pub struct QRows<'a> {
+    storage: &'a QRocmStorage,
+    blocks: kernels::View<'a>,
+    /// The number of rows, and the elements of a row.
+    shape: (usize, usize),
+}
+
+impl QRows<'_> {
+    /// The number of rows.
+    pub fn count(&self) -> usize {
+        self.shape.0
+    }
+}
+
 /// Quantized columns that several products read.
 struct Shared {
     dtype: kernels::DType,
@@ -88,6 +104,17 @@ impl QRocmStorage {
             bail!("there is no kernel for quantized weights of {:?}", self.dtype)
         }
         Ok(kernels::sys::crk_quant(self.dtype.to_u32()))
+    }
+
+    /// Rows of a matrix of this shape (n, k).
+    pub fn rows(&self, shape: &Shape, rows: std::ops::Range<usize>) -> Result<QRows<'_>> {
+        let (n, k) = shape.dims2()?;
+        if rows.start > rows.end || rows.end > n {
+            bail!("rows: rows is {rows:?}, and the matrix has {n}")
+        }
+        let bytes = k / self.dtype.block_size() * self.dtype.type_size();
+        let blocks = self.buffer.range(rows.start * bytes..rows.end * bytes).w()?;
+        Ok(QRows { storage: self, blocks, shape: (rows.len(), k) })
     }
 
     /// The size of the blocks in bytes.
@@ -269,10 +296,10 @@ impl QRocmStorage {
 
     /// The quantized columns of `x` if products with all of `weights` take them: integer products of one to eight rows,
     /// each with an element for each of the weights' columns.
-    fn shared_columns(weights: &[(&Self, &Shape)], x: &RocmStorage, layout: &Layout) -> Result<Option<Shared>> {
+    fn shared_columns(weights: &[QRows<'_>], x: &RocmStorage, layout: &Layout) -> Result<Option<Shared>> {
         let (Some(dtype), Some(part)) = (float(x.dtype()), Part::of(layout)) else { return Ok(None) };
-        let takes = |(its, shape): &(&Self, &Shape)| {
-            its.has_products() && its.device.same_device(x.device()) && shape.dims2().is_ok_and(|(_, k)| k == part.k)
+        let takes = |QRows { storage, shape, .. }: &QRows<'_>| {
+            storage.has_products() && storage.device.same_device(x.device()) && shape.1 == part.k
         };
         if FORCE_DMMV.load(std::sync::atomic::Ordering::Relaxed) || !weights.iter().all(takes) {
             return Ok(None);
@@ -283,7 +310,7 @@ impl QRocmStorage {
     /// The products of [`Self::fwd`] with several matrices, and with their biases (f32) added, as `to`. Those of one
     /// format are a launch. None where `x` or the weights are not what the launch takes.
     pub fn products(
-        weights: &[(&Self, &Shape)],
+        weights: &[QRows<'_>],
         biases: &[Option<kernels::View<'_>>],
         x: &RocmStorage,
         layout: &Layout,
@@ -296,10 +323,10 @@ impl QRocmStorage {
         let Some(Shared { part, kept, .. }) = Self::shared_columns(weights, x, layout)? else { return Ok(None) };
         let results = weights
             .iter()
-            .map(|(_, shape)| x.device().empty_of(elements(&[part.count, shape.dims()[0]]), to))
+            .map(|rows| x.device().empty_of(elements(&[part.count, rows.count()]), to))
             .collect::<Result<Vec<_>>>()?;
-        for (first, (its, _)) in weights.iter().enumerate() {
-            let same = |(other, _): &(&Self, &Shape)| other.dtype == its.dtype;
+        for (first, QRows { storage: its, .. }) in weights.iter().enumerate() {
+            let same = |other: &QRows<'_>| other.storage.dtype == its.dtype;
             if weights[..first].iter().any(same) {
                 continue;
             }
@@ -308,7 +335,7 @@ impl QRocmStorage {
                 .zip(&results[first..])
                 .zip(&biases[first..])
                 .filter(|((weights, _), _)| same(weights))
-                .map(|(((other, shape), dst), bias)| (shape.dims()[0], &other.buffer, dst.memory(), *bias))
+                .map(|((rows, dst), bias)| (rows.count(), rows.blocks, dst.memory(), *bias))
                 .collect();
             for group in of_format.chunks(kernels::sys::CRK_MOST_GROUPED as usize) {
                 let columns = (&*kept.blocks, part.k / BLOCK);
@@ -322,7 +349,7 @@ impl QRocmStorage {
     /// The heads of a token of f32, with biases of f32: `crk_mul_mat_vec_rope`. Those of one format are a launch. None
     /// as for [`Self::products`] and [`Heads::make`].
     pub fn heads(
-        weights: [(&Self, &Shape); 3],
+        weights: [QRows<'_>; 3],
         biases: &[Option<kernels::View<'_>>],
         token: &Tensor,
         heads: &Heads<'_>,
@@ -337,17 +364,17 @@ impl QRocmStorage {
             let part_of = |i: usize| kernels::HeadWeights {
                 heads: heads.counts[i],
                 layout: None,
-                weights: (&weights[i].0.buffer).into(),
+                weights: weights[i].blocks,
                 bias: biases.get(i).copied().flatten(),
                 dst: places[i],
                 rotates: i < 2,
             };
-            for (first, (its, _)) in weights.iter().enumerate() {
-                let same = |other: &Self| other.dtype == its.dtype;
-                if weights[..first].iter().any(|(other, _)| same(other)) {
+            for (first, QRows { storage: its, .. }) in weights.iter().enumerate() {
+                let same = |other: &QRows<'_>| other.storage.dtype == its.dtype;
+                if weights[..first].iter().any(same) {
                     continue;
                 }
-                let parts: Vec<_> = (first..3).filter(|i| same(weights[*i].0)).map(part_of).collect();
+                let parts: Vec<_> = (first..3).filter(|i| same(&weights[*i])).map(part_of).collect();
                 let sizes = (heads.d, part.k);
                 device.mul_mat_vec_rope(its.quant()?, heads.kind(), sizes, &parts, &kept.blocks, angles).w()?;
             }
@@ -359,19 +386,19 @@ impl QRocmStorage {
     /// of two formats or sizes.
     pub fn gate(
         op: kernels::GateOp,
-        [gate, up]: [(&Self, &Shape); 2],
+        [gate, up]: [QRows<'_>; 2],
         x: &RocmStorage,
         layout: &Layout,
     ) -> Result<Option<RocmStorage>> {
-        if gate.0.dtype != up.0.dtype || gate.1 != up.1 {
+        if gate.storage.dtype != up.storage.dtype || gate.shape != up.shape {
             return Ok(None);
         }
         let Some(Shared { dtype, part, kept }) = Self::shared_columns(&[gate, up], x, layout)? else { return Ok(None) };
-        let (n, k, device) = (gate.1.dims()[0], part.k, x.device());
+        let (n, k, device) = (gate.count(), part.k, x.device());
         let dst = device.empty_of(elements(&[part.count, n]), x.dtype())?;
         let made = columns_beside(device, true, x.dtype(), (part.count, n))?;
-        let (weights, blocks) = ([&gate.0.buffer, &up.0.buffer], made.as_ref().map(|made| &*made.blocks));
-        let (quant, shape, handle) = (gate.0.quant()?, (n, k), device.handle());
+        let (weights, blocks) = ([gate.blocks, up.blocks], made.as_ref().map(|made| &*made.blocks));
+        let (quant, shape, handle) = (gate.storage.quant()?, (n, k), device.handle());
         handle
             .mul_mat_vec_gate(op, quant, dtype, shape, part.count, weights, &kept.blocks, dst.memory(), blocks)
             .w()?;

@@ -9,8 +9,12 @@ use candle_nn::{
     kv_cache::{ConcatKvCache, KvCache, RotatingKvCache},
 };
 use candle_rocm_tests::device;
-use candle_transformers::models::{mistral, phi3};
+use candle_transformers::{
+    models::{mistral, phi3},
+    quantized_nn,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 fn random(shape: &[usize], dtype: DType, device: &Device) -> Result<Tensor> {
     Tensor::randn(0f32, 1., shape, device)?.to_dtype(dtype)
@@ -81,10 +85,10 @@ fn gates() -> Result<()> {
             close(&fused::gate(activation, &a, &b)?, &expected)?;
         }
     }
-    // Dtypes without fused kernels, and without activations for products.
+    // A dtype that products do not take, and one without fused kernels.
     for dtype in [DType::F64, DType::F8E4M3] {
         let (gate, up) = (random(&[3, 64], dtype, &device)?, random(&[3, 64], dtype, &device)?);
-        equal(&fused::gate_for_products(Activation::Silu, &gate, &up)?, &(gate.silu()? * &up)?)?;
+        equal(&fused::gate(Activation::Silu, &gate, &up)?, &(gate.silu()? * &up)?)?;
     }
     let x = random(&[2, 3], DType::F32, &device)?;
     assert!(fused::gate(Activation::Silu, &x, &x.t()?).is_err());
@@ -179,6 +183,227 @@ fn layers_of_one_input() -> Result<()> {
     let q = layer(64, GgmlDType::Q4K)?;
     assert!(fused::products([&q, &q], &x).is_err());
     assert!(fused::gate_products(Activation::Silu, [&q, &q], &x).is_err());
+    Ok(())
+}
+
+/// Parts of one matrix beside layers that have only these rows, for one input. Products that other kernels make of the
+/// whole are near, the others have `same_bits`.
+fn parts_beside_layers(
+    whole: &dyn fused::Product,
+    counts: [usize; 3],
+    layers: [&dyn fused::Product; 3],
+    x: &Tensor,
+    same_bits: bool,
+) -> Result<()> {
+    let compare = if same_bits { equal } else { near };
+    let [a, b, c] = fused::parts(whole, counts)?;
+    let results = fused::products([&a, &b, &c], x)?;
+    for ((result, part), layer) in results.iter().zip([&a, &b, &c]).zip(layers) {
+        compare(result, &layer.forward(x)?)?;
+        compare(&fused::products([part], x)?[0], &layer.forward(x)?)?;
+        compare(&fused::product_of(part, x, x.dtype())?, &layer.forward(x)?)?;
+        near(&part.forward(x)?, &layer.forward(x)?)?;
+    }
+    // Parts of a part, parts of two layers, and parts beside a layer.
+    let [_, d] = fused::parts(&c, [counts[2] - 32, 32])?;
+    let [e] = fused::parts(layers[2], counts[2..].try_into().expect("one"))?;
+    let [from_d, from_e, from_layer] = fused::products([&d, &e, layers[0]], x)?;
+    let of_c = layers[2].forward(x)?;
+    compare(&from_d, &of_c.narrow(D::Minus1, counts[2] - 32, 32)?)?;
+    compare(&from_e, &of_c)?;
+    compare(&from_layer, &layers[0].forward(x)?)?;
+    Ok(())
+}
+
+/// A layer of these rows of the weights, quantized, and of the bias.
+fn quantized_rows(
+    (weights, bias): (&Tensor, Option<&Tensor>),
+    rows: std::ops::Range<usize>,
+    format: GgmlDType,
+) -> Result<quantized_nn::Linear> {
+    let weights = QTensor::quantize(&weights.narrow(0, rows.start, rows.len())?.contiguous()?, format)?;
+    let bias = bias.map(|bias| bias.narrow(0, rows.start, rows.len())).transpose()?;
+    quantized_nn::Linear::from_arc(Arc::new(weights), bias)
+}
+
+/// Quantized and dense, with biases and without: formats whose rows begin at odd multiples of two bytes, a format
+/// without products, rows that few kernels take, inputs of few rows and of many.
+#[test]
+fn parts_of_one_matrix() -> Result<()> {
+    let device = device();
+    let counts = [65, 32, 33];
+    let part = |i: usize| counts[..i].iter().sum::<usize>()..counts[..=i].iter().sum();
+    for (format, k, has_bits) in [
+        (GgmlDType::Q4K, 256, true),
+        (GgmlDType::Q6K, 256, true),
+        (GgmlDType::Q4_0, 32, true),
+        (GgmlDType::Q8_0, 96, true),
+        (GgmlDType::F16, 64, false),
+    ] {
+        let (weights, bias) = (random(&[130, k], DType::F32, &device)?, random(&[130], DType::F32, &device)?);
+        for bias in [None, Some(&bias)] {
+            let layer = |rows| quantized_rows((&weights, bias), rows, format);
+            let (whole, a, b, c) = (layer(0..130)?, layer(part(0))?, layer(part(1))?, layer(part(2))?);
+            for shape in [&[1, 1, k][..], &[3, k], &[2, 20, k], &[0, k]] {
+                let x = random(shape, DType::F32, &device)?;
+                let same_bits = has_bits && x.elem_count() <= 8 * k;
+                parts_beside_layers(&whole, counts, [&a, &b, &c], &x, same_bits)?;
+            }
+        }
+    }
+    for dtype in [DType::F32, DType::BF16, DType::F16, DType::F64] {
+        for k in [520, 33] {
+            let (weights, bias) = (random(&[130, k], dtype, &device)?, random(&[130], dtype, &device)?);
+            for bias in [None, Some(&bias)] {
+                let layer = |rows: std::ops::Range<usize>| {
+                    let bias = bias.map(|bias| bias.narrow(0, rows.start, rows.len())).transpose()?;
+                    let weights = weights.narrow(0, rows.start, rows.len())?;
+                    Result::Ok(candle_nn::Linear::new(weights, bias))
+                };
+                let (whole, a, b, c) = (layer(0..130)?, layer(part(0))?, layer(part(1))?, layer(part(2))?);
+                for shape in [&[1, 1, k][..], &[3, k]] {
+                    parts_beside_layers(&whole, counts, [&a, &b, &c], &random(shape, dtype, &device)?, false)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gates of two parts and of the halves of a layer, beside those of two layers. The rows of up begin where those of the
+/// gate end.
+#[test]
+fn gates_of_one_matrix() -> Result<()> {
+    let device = device();
+    let (k, n) = (256, 64);
+    let weights = random(&[2 * n, k], DType::F32, &device)?;
+    let bias = random(&[2 * n], DType::F32, &device)?;
+    let [silu, relu2] = [Activation::Silu, Activation::Relu2];
+    for (bias, format) in [None, Some(&bias)].into_iter().flat_map(|bias| {
+        [(bias, GgmlDType::Q4K), (bias, GgmlDType::Q6K), (bias, GgmlDType::Q8_0), (bias, GgmlDType::F16)]
+    }) {
+        let layer = |rows| quantized_rows((&weights, bias), rows, format);
+        let (whole, gate, up) = (layer(0..2 * n)?, layer(0..n)?, layer(n..2 * n)?);
+        for (shape, activation) in [(&[1, k][..], silu), (&[1, 1, k], relu2), (&[5, k], silu), (&[2, 20, k], silu)] {
+            let x = random(shape, DType::F32, &device)?;
+            let expected = fused::gate_products(activation, [&gate, &up], &x)?;
+            let compare = if format != GgmlDType::F16 && x.elem_count() <= 8 * k { equal } else { near };
+            let halves = fused::parts(&whole, [n, n])?;
+            compare(&fused::gate_products(activation, [&halves[0], &halves[1]], &x)?, &expected)?;
+            compare(&fused::gate_halves(activation, &whole, &x)?, &expected)?;
+        }
+    }
+    for (bias, dtype) in [(None, DType::F32), (None, DType::BF16), (None, DType::F64), (Some(&bias), DType::F16)] {
+        let (weights, bias) = (weights.to_dtype(dtype)?, bias.map(|bias| bias.to_dtype(dtype)).transpose()?);
+        let layer = |first: usize, n: usize| {
+            let bias = bias.as_ref().map(|bias| bias.narrow(0, first, n)).transpose()?;
+            Result::Ok(candle_nn::Linear::new(weights.narrow(0, first, n)?, bias))
+        };
+        let (whole, gate, up) = (layer(0, 2 * n)?, layer(0, n)?, layer(n, n)?);
+        for shape in [&[1, 1, k][..], &[2, 3, k]] {
+            let x = random(shape, dtype, &device)?;
+            let expected = fused::gate_products(silu, [&gate, &up], &x)?;
+            near(&fused::gate_halves(silu, &whole, &x)?, &expected)?;
+        }
+    }
+    Ok(())
+}
+
+/// A layer that counts its products, and does not tell its weights.
+struct Counted {
+    layer: candle_nn::Linear,
+    products: std::cell::Cell<usize>,
+}
+
+impl Module for Counted {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.products.set(self.products.get() + 1);
+        self.layer.forward(x)
+    }
+}
+
+impl fused::Product for Counted {
+    fn weights(&self) -> fused::Weights<'_> {
+        fused::Weights::Other
+    }
+}
+
+/// On Candle's CPU device, and for layers without a kernel, parts are one product of the whole. Parts that a layer does
+/// not have are refused.
+#[test]
+fn parts_of_one_product() -> Result<()> {
+    for device in [device(), Device::Cpu] {
+        let weights = random(&[48, 32], DType::F32, &device)?;
+        let dense = candle_nn::Linear::new(weights.clone(), Some(random(&[48], DType::F32, &device)?));
+        let x = random(&[2, 3, 32], DType::F32, &device)?;
+        let all = dense.forward(&x)?;
+        let counted = Counted { layer: dense, products: 0.into() };
+        let part = |first: usize, n: usize| all.narrow(D::Minus1, first, n);
+        let [a, b, c] = fused::parts(&counted, [16, 24, 8])?;
+        let [from_a, from_b, from_c] = fused::products([&a, &b, &c], &x)?;
+        assert_eq!(counted.products.get(), 1);
+        equal(&from_a, &part(0, 16)?)?;
+        equal(&from_b, &part(16, 24)?)?;
+        equal(&from_c, &part(40, 8)?)?;
+        let expected = (part(0, 24)?.apply(&Activation::Silu)? * part(24, 24)?)?;
+        close(&fused::gate_halves(Activation::Silu, &counted, &x)?, &expected)?;
+        let [gate, up] = fused::parts(&counted, [24, 24])?;
+        close(&fused::gate_products(Activation::Silu, [&gate, &up], &x)?, &expected)?;
+        assert_eq!(counted.products.get(), 3);
+        close(&fused::gate_halves(Activation::Silu, &counted.layer, &x)?, &expected)?;
+        // Where the whole is unknown, the product tells its end.
+        let [_, beyond] = fused::parts(&counted, [16, 33])?;
+        assert!(beyond.forward(&x).is_err() && fused::products([&beyond], &x).is_err());
+
+        let quantized = QMatMul::from_qtensor(QTensor::quantize(&weights, GgmlDType::Q4_0)?)?;
+        let layers: [&dyn fused::Product; 2] = [&counted.layer, &quantized];
+        for layer in layers {
+            let error = |counts| fused::parts(layer, counts).err().map(|error| error.to_string()).unwrap_or_default();
+            let beyond = error([16, 24, 9]);
+            assert!(beyond.starts_with("parts: counts is [16, 24, 9], 49 rows, and the layer has 48"), "{beyond}");
+            assert!(error([usize::MAX, 2, 0]).starts_with("parts: counts is") && error([16, 24, 0]).is_empty());
+        }
+    }
+    Ok(())
+}
+
+/// Phi-3 on this device beside Candle's CPU device: heads that rotate as a whole, and in part; angles with scales; an
+/// odd number of heads. A prompt, and tokens behind it.
+#[test]
+fn phi3_rotates() -> Result<()> {
+    let factors = |count: usize, by: f32| (0..count).map(|i| 1.0 + i as f32 / by).collect::<Vec<_>>();
+    // Other factors from the sixth place on.
+    let scaled = |count: usize| {
+        serde_json::json!({
+            "original_max_position_embeddings": 5,
+            "rope_scaling":
+                { "type": "longrope", "short_factor": factors(count, 4.0), "long_factor": factors(count, 2.0) },
+        })
+    };
+    let plain = || serde_json::json!({});
+    let odd = serde_json::json!({ "hidden_size": 96, "num_attention_heads": 3, "num_key_value_heads": 1 });
+    for (partial, more) in
+        [(None, plain()), (Some(0.5), plain()), (None, scaled(8)), (Some(0.25), scaled(2)), (None, odd)]
+    {
+        let mut fields = fields();
+        fields["partial_rotary_factor"] = partial.into();
+        fields.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        let config: phi3::Config = serde_json::from_value(fields).map_err(candle_core::Error::wrap)?;
+        let map = VarMap::new();
+        drop(phi3::Model::new(&config, VarBuilder::from_varmap(&map, DType::F32, &Device::Cpu))?);
+        let weights = map.data().lock().unwrap().clone();
+        let logits = |device: &Device| -> Result<Vec<Tensor>> {
+            let weight = |weight: &Var| weight.as_tensor().detach().to_device(device);
+            let tensors = weights.iter().map(|(name, of)| Ok((name.clone(), weight(of)?))).collect::<Result<_>>()?;
+            let mut model = phi3::Model::new(&config, VarBuilder::from_tensors(tensors, DType::F32, device))?;
+            let ids = Tensor::new(&[[1u32, 7, 3, 9, 5, 2, 8]], device)?;
+            let step = |(at, count)| model.forward(&ids.narrow(1, at, count)?.contiguous()?, at);
+            [(0, 4), (4, 1), (5, 1), (6, 1)].into_iter().map(step).collect()
+        };
+        for (found, expected) in logits(&device())?.iter().zip(&logits(&Device::Cpu)?) {
+            near(found, expected)?;
+        }
+    }
     Ok(())
 }
 
@@ -534,6 +759,12 @@ fn heads_of_products() -> Result<()> {
             let biases = (bias(128)?, bias(64)?);
             let (q, v) = (fused::Biased(&q, &biases.0), fused::Biased(&v, &biases.1));
             heads_of_tokens([&q, &k, &v], DType::F32, 1, interleaved)?;
+            let (weights, bias) = (random(&[256, 256], DType::F32, &device)?, bias(256)?);
+            for bias in [None, Some(&bias)] {
+                let whole = quantized_rows((&weights, bias), 0..256, formats[2])?;
+                let [q, k, v] = fused::parts(&whole, n)?;
+                heads_of_tokens([&q, &k, &v], DType::F32, 1, interleaved)?;
+            }
         }
         for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
             let all = random(&[256, k], dtype, &device)?;
@@ -542,6 +773,9 @@ fn heads_of_products() -> Result<()> {
                 Result::Ok(candle_nn::Linear::new(all.narrow(0, first, n)?, bias))
             };
             let (q, k, v) = (layer(0, 128, true)?, layer(128, 64, false)?, layer(192, 64, true)?);
+            heads_of_tokens([&q, &k, &v], dtype, 1, interleaved)?;
+            let whole = layer(0, 256, interleaved)?;
+            let [q, k, v] = fused::parts(&whole, n)?;
             heads_of_tokens([&q, &k, &v], dtype, 1, interleaved)?;
         }
     }
@@ -1094,6 +1328,59 @@ fn rotated_rows_go_to_caches() -> Result<()> {
             }
             compare!(whole);
             compare!(rotating);
+        }
+    }
+    Ok(())
+}
+
+/// `append_products` beside its steps, for tokens one by one and several at once, until the caches are full. The layers
+/// are parts of a quantized matrix, and of a dense one.
+#[test]
+fn products_go_to_caches() -> Result<()> {
+    let (device, k, counts) = (device(), 256, [HEADS[0] * HEAD, HEADS[1] * HEAD, HEADS[1] * HEAD]);
+    for (dtype, batch) in [(DType::F32, 1), (DType::F16, 1), (DType::BF16, 1), (DType::F64, 1), (DType::F32, 2)] {
+        let weights = random(&[counts.iter().sum(), k], dtype, &device)?;
+        let dense = candle_nn::Linear::new(weights.clone(), None);
+        let quantized = QMatMul::from_qtensor(QTensor::quantize(&weights.to_dtype(DType::F32)?, GgmlDType::Q4K)?)?;
+        let layers: [&dyn fused::Product; 2] = [&dense, &quantized];
+        for layer in layers.into_iter().take(if dtype == DType::F64 { 1 } else { 2 }) {
+            let [q, k_part, v] = fused::parts(layer, counts)?;
+            let parts = [&q as &dyn fused::Product, &k_part, &v];
+            let mut whole = [KvCache::new(2, 16), KvCache::new(2, 16)];
+            let mut rotating = [RotatingKvCache::new(2, 6), RotatingKvCache::new(2, 6)];
+            for tokens in [1, 1, 4, 1, 1, 3, 1, 7, 1, 1] {
+                let x = random(&[batch, tokens, k], dtype, &device)?;
+                let angles =
+                    [random(&[tokens, HEAD / 2], dtype, &device)?, random(&[tokens, HEAD / 2], dtype, &device)?];
+                let angles = angles.each_ref();
+                let [new_q, new_k, new_v] = fused::products_of_heads(parts, &x, HEADS)?;
+                macro_rules! compare {
+                    ($caches:ident) => {
+                        let got = $caches[0].append_products(parts, &x, HEADS, angles)?;
+                        let expected = $caches[1].append_rotated([&new_q, &new_k, &new_v], None, angles)?;
+                        for (got, expected) in got.iter().zip(&expected) {
+                            equal(got, expected)?;
+                        }
+                    };
+                }
+                compare!(whole);
+                compare!(rotating);
+            }
+            // A token in the memory of the cache itself.
+            if batch == 1 {
+                let cached = |cache: &KvCache| {
+                    cache.k()?.expect("keys").narrow(1, 0, 1)?.narrow(2, 0, k / HEAD)?.reshape((1, 1, k))
+                };
+                let (own, copy) = (cached(&whole[0])?, cached(&whole[1])?.copy()?);
+                let angles = [random(&[1, HEAD / 2], dtype, &device)?, random(&[1, HEAD / 2], dtype, &device)?];
+                let angles = angles.each_ref();
+                let [new_q, new_k, new_v] = fused::products_of_heads(parts, &copy, HEADS)?;
+                let got = whole[0].append_products(parts, &own, HEADS, angles)?;
+                let expected = whole[1].append_rotated([&new_q, &new_k, &new_v], None, angles)?;
+                for (got, expected) in got.iter().zip(&expected) {
+                    equal(got, expected)?;
+                }
+            }
         }
     }
     Ok(())

@@ -69,13 +69,13 @@ impl Device {
 
     /// Up to three matrices (their rows, weights, results without gaps, and perhaps a bias) times the same columns:
     /// `crk_mul_mat_vec_grouped`.
-    pub fn mul_mat_vec_grouped(
+    pub fn mul_mat_vec_grouped<'a>(
         &self,
         quant: Quant,
         dtype: DType,
         k: usize,
         columns: usize,
-        products: &[(usize, &Buffer, &Buffer, Option<View<'_>>)],
+        products: &[(usize, impl Into<View<'a>> + Copy, &Buffer, Option<View<'_>>)],
         (x, x_stride): (&Buffer, usize),
     ) -> Result<()> {
         let products = products
@@ -91,14 +91,14 @@ impl Device {
 
     /// The products and the gate of a feed-forward layer, also quantized if there are `blocks`: `crk_mul_mat_vec_gate`.
     #[allow(clippy::too_many_arguments)]
-    pub fn mul_mat_vec_gate(
+    pub fn mul_mat_vec_gate<'a>(
         &self,
         op: GateOp,
         quant: Quant,
         dtype: DType,
         (rows, k): (usize, usize),
         columns: usize,
-        [gate, up]: [&Buffer; 2],
+        [gate, up]: [impl Into<View<'a>>; 2],
         x: &Buffer,
         dst: &Buffer,
         blocks: Option<&Buffer>,

@@ -121,16 +121,7 @@ impl Layer {
 
     /// This rank's part of the feed-forward layers' result.
     fn feed(&self, x: &Tensor) -> Result<Tensor> {
-        let inner = self.split.feed_forward;
-        // A single token's gate is applied in the launch of its products.
-        let gated = if x.dim(1)? == 1 {
-            let half = |first| Ok(Linear::new(self.gate_up.weight().narrow(0, first, inner)?, None));
-            let [gate, up]: [Result<Linear>; 2] = [half(0), half(inner)];
-            fused::gate_products(Activation::Silu, [&gate?, &up?], x)?
-        } else {
-            let both = self.gate_up.forward(x)?;
-            fused::gate(Activation::Silu, &both.narrow(2, 0, inner)?, &both.narrow(2, inner, inner)?)?
-        };
+        let gated = fused::gate_halves(Activation::Silu, &self.gate_up, x)?;
         Ok(self.down.forward(&gated)?)
     }
 }

@@ -56,6 +56,7 @@ pub static PACKAGES: &[Package] = &[
             ("moe.rs", "src/moe/rocm.rs"),
             ("fused.rs", "src/fused.rs"),
             ("fused_attention.rs", "src/fused/attention.rs"),
+            ("products.rs", "src/fused/products.rs"),
         ],
     },
     Package {
@@ -486,6 +487,24 @@ const APPEND_ROTATED: &str = "\
         let (written, [q, k, v]) = crate::fused::rope_into(qkv, norms, angles, slots)?;
         let (k, v) = if written { (self.k.filled(count)?, self.v.filled(count)?) } else { self.append(&k, &v)? };
         Ok([q, k, v])
+    }
+
+    /// `append_rotated` of the queries, keys and values that three layers make of `x` (batch, tokens, k). `heads` are
+    /// the numbers of heads of queries and of keys.
+    pub fn append_products(
+        &mut self,
+        layers: [&dyn crate::fused::Product; 3],
+        x: &Tensor,
+        heads: [usize; 2],
+        angles: [&Tensor; 2],
+    ) -> Result<[Tensor; 3]> {
+        let count = x.dim(1)?;
+        let slots = self.k.slot(count)?.zip(self.v.slot(count)?);
+        if let Some(q) = crate::fused::products_rope_into(layers, x, heads, angles, slots)? {
+            return Ok([q, self.k.filled(count)?, self.v.filled(count)?]);
+        }
+        let [q, k, v] = crate::fused::products_of_heads(layers, x, heads)?;
+        self.append_rotated([&q, &k, &v], None, angles)
     }
 
     pub fn k(&self) -> Result<Option<Tensor>> {

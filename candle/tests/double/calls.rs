@@ -5,7 +5,7 @@ use crate::model::Llama;
 use crate::weights::Random;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{D, DType, Device, Module, Result, Tensor, Var};
-use candle_nn::{Activation, BatchNorm, ModuleT, fused};
+use candle_nn::{Activation, BatchNorm, Linear, ModuleT, fused};
 use candle_rocm_tests::double::{Calls, calls};
 use candle_rocm_tests::steps::{DIM, Layer, chain};
 use std::cell::RefCell;
@@ -167,11 +167,27 @@ pub fn products_of_one_input_are_one_launch() -> Result<()> {
         let heads = || fused::products_rope_grow(layers, &token.exp()?, [2, 2], [&angles, &angles], true, None);
         assert_eq!(calls_of(heads)?, [launches(1 + 1 + count)]);
     }
+    let quarter = angles.narrow(1, 0, DIM / 16)?;
     let half = x.to_dtype(DType::BF16)?;
     assert_eq!(calls_of(|| fused::product_of(&a, &half.exp()?, DType::F32))?, [launches(1 + 1 + 1)]);
     let silu = Activation::Silu;
     assert_eq!(calls_of(|| fused::gate_products(silu, [&a, &a], &x.exp()?))?, [launches(1 + 1 + 1)]);
     assert_eq!(calls_of(|| a.forward(&fused::gate_products(silu, [&a, &a], &x.exp()?)?))?, [launches(1 + 1 + 1 + 1)]);
+    // Parts of one matrix. A prompt, and weights without a kernel, are one product of the whole.
+    let parts = fused::parts(&a, [DIM / 2, DIM / 4, DIM / 4])?;
+    let layers = [&parts[0], &parts[1], &parts[2]].map(|part| part as &dyn fused::Product);
+    assert_eq!(calls_of(|| fused::products(layers, &x.exp()?))?, [launches(1 + 1 + 1)]);
+    let heads = || fused::products_rope_grow(layers, &token.exp()?, [4, 2], [&quarter, &quarter], true, None);
+    assert_eq!(calls_of(heads)?, [launches(1 + 1 + 1)]);
+    assert_eq!(calls_of(|| fused::gate_halves(silu, &a, &x.exp()?))?, [launches(1 + 1 + 1)]);
+    let dense = Linear::new(Tensor::randn(0f32, 1., (DIM, DIM), &device)?, None);
+    assert_eq!(calls_of(|| fused::gate_halves(silu, &dense, &x))?, [launches(1)]);
+    let parts = fused::parts(&dense, [DIM / 2, DIM / 4, DIM / 4])?;
+    let layers = [&parts[0], &parts[1], &parts[2]].map(|part| part as &dyn fused::Product);
+    assert_eq!(calls_of(|| fused::products(layers, &x))?, [launches(1)]);
+    let prompt = Tensor::randn(0f32, 1., (1, 3, DIM), &device)?;
+    let whole = calls_of(|| dense.forward(&prompt))?;
+    assert_eq!(calls_of(|| fused::products(layers, &prompt))?, whole);
     Ok(())
 }
 
