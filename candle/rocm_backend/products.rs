@@ -218,6 +218,21 @@ fn with_rows(storage: RocmStorage, x: &Tensor, n: usize) -> Tensor {
 
 /// The products of one input with several layers. An example is the layers of queries, keys and values.
 pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result<[Tensor; N]> {
+    if let Some(done) = launched(layers, x)? {
+        return Ok(done);
+    }
+    let results = match common(&layers) {
+        Some((whole, parts)) => {
+            let all = whole.forward(x)?;
+            parts.into_iter().map(|rows| all.narrow(D::Minus1, rows.start, rows.len())).collect::<Result<Vec<_>>>()?
+        }
+        None => layers.iter().map(|layer| layer.forward(x)).collect::<Result<Vec<_>>>()?,
+    };
+    one_per_layer(results)
+}
+
+/// [`products`] where a kernel makes them for all layers at once.
+fn launched<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result<Option<[Tensor; N]>> {
     #[cfg(feature = "_rocm")]
     if let Some(weights) = quantized(layers, x) {
         let (storage, layout) = x.storage_and_layout();
@@ -228,7 +243,7 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
         if let Some(results) = QRocmStorage::products(&matrices, &biases, x_s, layout, x.dtype())? {
             let rows = matrices.iter().map(QRows::count);
             let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
-            return one_per_layer(tensors);
+            return one_per_layer(tensors).map(Some);
         }
     }
     #[cfg(feature = "_rocm")]
@@ -244,16 +259,10 @@ pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result
         let results = RocmStorage::of(&storage, "products", "x")?.row_products(layout, &operands, &biases)?;
         let rows = weights.iter().map(|(weights, _)| weights.dims()[0]);
         let tensors: Vec<_> = results.into_iter().zip(rows).map(|(its, n)| with_rows(its, x, n)).collect();
-        return one_per_layer(tensors);
+        return one_per_layer(tensors).map(Some);
     }
-    let results = match common(&layers) {
-        Some((whole, parts)) => {
-            let all = whole.forward(x)?;
-            parts.into_iter().map(|rows| all.narrow(D::Minus1, rows.start, rows.len())).collect::<Result<Vec<_>>>()?
-        }
-        None => layers.iter().map(|layer| layer.forward(x)).collect::<Result<Vec<_>>>()?,
-    };
-    one_per_layer(results)
+    let _ = (layers, x);
+    Ok(None)
 }
 
 /// The results as an array. Fails unless there is one per layer.
@@ -318,9 +327,31 @@ pub fn gate_halves(activation: Activation, layer: &dyn Product, x: &Tensor) -> R
 /// [`products`] of queries, keys and values of `x` (batch, tokens, k), cut into heads: (batch, heads, tokens, d).
 pub fn products_of_heads(layers: [&dyn Product; 3], x: &Tensor, [heads, kv_heads]: [usize; 2]) -> Result<[Tensor; 3]> {
     let (batch, tokens, _) = x.dims3()?;
-    let [q, k, v] = products(layers, x)?;
+    let [q, k, v] = match launched(layers, x)? {
+        Some(done) => done,
+        None => match heads_of_a_product(layers, x, [heads, kv_heads, kv_heads])? {
+            Some(done) => return Ok(done),
+            None => products(layers, x)?,
+        },
+    };
     let split = |t: Tensor, heads: usize| t.reshape((batch, tokens, heads, ()))?.transpose(1, 2);
     Ok([split(q, heads)?, split(k, kv_heads)?, split(v, kv_heads)?])
+}
+
+/// The same of parts of one layer: views of its product, which is cut into heads as a whole. None of other layers.
+fn heads_of_a_product(layers: [&dyn Product; 3], x: &Tensor, counts: [usize; 3]) -> Result<Option<[Tensor; 3]>> {
+    let Some((whole, parts)) = common(&layers) else { return Ok(None) };
+    let d = parts[0].len() / counts[0].max(1);
+    let are_heads = d > 0
+        && rows_of(whole).is_some_and(|rows| rows % d == 0)
+        && parts.iter().zip(counts).all(|(rows, heads)| rows.start % d == 0 && rows.len() == heads * d);
+    if !are_heads {
+        return Ok(None);
+    }
+    let (batch, tokens, _) = x.dims3()?;
+    let all = whole.forward(x)?.reshape((batch, tokens, (), d))?;
+    let views = parts.iter().map(|rows| all.narrow(2, rows.start / d, rows.len() / d)?.transpose(1, 2));
+    one_per_layer(views.collect::<Result<Vec<_>>>()?).map(Some)
 }
 
 /// The queries, keys and values of `x` (batch, tokens, k) by three layers, cut into heads, and [`rope_grow`] of them.

@@ -639,7 +639,7 @@ static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
     return are_few ? launch_split(self, problem) : launch_tiles(self, problem);
   }
   void *columns = problem->given.columns.ptr;
-  if (are_few && problem->given.dtype == CRK_DTYPE_F32 && problem->dv % CRK_Q8_1_BLOCK == 0) {
+  if (are_few && problem->dv % CRK_Q8_1_BLOCK == 0) {
     problem->call.columns = columns;
     return launch_split(self, problem);
   }

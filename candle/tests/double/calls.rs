@@ -188,6 +188,15 @@ pub fn products_of_one_input_are_one_launch() -> Result<()> {
     let prompt = Tensor::randn(0f32, 1., (1, 3, DIM), &device)?;
     let whole = calls_of(|| dense.forward(&prompt))?;
     assert_eq!(calls_of(|| fused::products(layers, &prompt))?, whole);
+    // Its heads are views, which are rotated without a copy.
+    let angles = Tensor::randn(0f32, 1., (3, DIM / 16), &device)?;
+    let views = || {
+        let all = dense.forward(&prompt)?.reshape((1, 3, 8, DIM / 8))?;
+        let part = |first, heads| all.narrow(2, first, heads)?.transpose(1, 2);
+        fused::rope_grow([&part(0, 4)?, &part(4, 2)?, &part(6, 2)?], [&angles, &angles], true, None)
+    };
+    let heads = || fused::products_rope_grow(layers, &prompt, [4, 2], [&angles, &angles], true, None);
+    assert_eq!(calls_of(heads)?, calls_of(views)?);
     Ok(())
 }
 

@@ -109,7 +109,7 @@ static inline crk_attention_t crk_attention_defaults(void) {
  * With `columns`, dst also becomes activations of crk_mul_mat_vec_q8_1: batch * queries columns of heads * dv elements,
  * crk_columns_bytes(batch * queries, heads * dv) bytes, aligned to 4. They have the bits of crk_quantize_columns. Then
  * dst is (batch, queries, heads, dv) without gaps, heads * dv is a multiple of 32, and there are no starts. With few
- * queries, f32 and a dv that is a multiple of 32, this takes no further launch.
+ * queries and a dv that is a multiple of 32, this takes no further launch.
  *
  * One launch, and no scratch memory. Where queries are few, or at most a quarter of the keys, the keys are shared out:
  * one or two launches, and scratch memory from crk_alloc, freed before the return. It is at most 4 * (dv + 2) bytes
