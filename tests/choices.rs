@@ -302,6 +302,12 @@ fn norms() {
             ),
             ("rms_norm of a sum", |on| add_norm(on, 0), &["add_rmsnorm_f16_even"]),
             ("rms_norm of a sum, residual from element 1", |on| add_norm(on, 2), &["badd_f16_vec", "rmsnorm_f16_even"]),
+            ("rms_norm of a norm's sum", |on| norm_add_norm(on, 0), &["norm_add_rmsnorm_f16_even"]),
+            (
+                "rms_norm of a norm's sum, its alpha from element 1",
+                |on| norm_add_norm(on, 2),
+                &["rmsnorm_f16_rows", "badd_f16_vec", "rmsnorm_f16_even"],
+            ),
             (
                 "rms_norm of a row per unit",
                 |on| on.device.rms_norm(F16, &plain(&[8, 1024]), &on.a, Some((&on.b).into()), &on.dst, 1e-5),
@@ -327,6 +333,12 @@ fn add_norm(on: &On, from: usize) -> Result<()> {
     let residual = on.b.range(from..from + 17 * 2048)?;
     let sum = on.device.alloc(17 * 2048)?;
     on.device.add_rms_norm(F16, (17, 1024), &on.a, Some((residual, &sum)), None, &on.dst, None, 1e-5)
+}
+
+fn norm_add_norm(on: &On, from: usize) -> Result<()> {
+    let (x_alpha, residual) = (on.b.range(from..from + 2048)?, View::from(&on.b));
+    let (sum, x) = (on.device.alloc(17 * 2048)?, (&on.a, Some(x_alpha)));
+    on.device.norm_add_rms_norm(F16, (17, 1024), x, (residual, &sum), None, &on.dst, None, 1e-5)
 }
 
 fn rotate(on: &On, from: usize) -> Result<()> {
