@@ -12,6 +12,7 @@ namespace {
 
 /* The product of the block's position with the weights of its expert. */
 struct routed_position {
+  static constexpr bool are_short = true; /* as experts' rows mostly are */
   const crk_moe_vec_t &call;
   const crk_vec_product_t &product;
   uint32_t expert, input, block_bytes;

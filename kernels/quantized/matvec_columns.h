@@ -48,9 +48,9 @@ struct vec_plan {
       pieces == 8 && parts == 1 && most_chunk % (2 * most_lanes) == 0 && Columns == 1 ? 2 : 1;
   static constexpr bool in_place = pieces == 1 || together == 2; /* the compiler knows which bits are a piece's */
 
-  /* Whether short rows, of at most half a chunk, have code of their own. It leaves out the other half of a lane's
-   * pieces, which must be those of other blocks. NVIDIA GPUs have not been tried with it. */
-  static constexpr bool has_short = !async_copies::present && steps >= 2 * together;
+  /* Whether short rows, of at most half a chunk, may have code of their own. It leaves out the other half of a lane's
+   * pieces, which must be those of other blocks. */
+  static constexpr bool has_short = steps >= 2 * together;
   CRK_FN static uint32_t half_blocks() { return chunk(wave_size()) / pieces / 2; }
   CRK_FN static piece_place part_of(uint32_t t) {
     const uint32_t l = whole_word(lane() % (pieces / together));

@@ -46,7 +46,7 @@ CRK_FN void store_gate(const float *sums, uint32_t count, bool gelu, float *dst,
 
 struct gate_product {
   static constexpr int ways = 2;
-  static constexpr bool finishes = true;
+  static constexpr bool finishes = true, are_short = false;
   const crk_vec_gate_t &call;
   const crk_vec_product_t &product;
 

@@ -13,7 +13,7 @@ namespace {
 template <bool Interleaved, uint32_t BlockBytes>
 struct rope_product {
   static constexpr int ways = Interleaved ? 1 : 2;
-  static constexpr bool finishes = true;
+  static constexpr bool finishes = true, are_short = false;
   static constexpr uint32_t rows_of_pair = Interleaved ? 2 : 1;
   const crk_vec_rope_t &call;
   const crk_vec_product_t &product;

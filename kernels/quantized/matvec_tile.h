@@ -252,7 +252,7 @@ struct vec_sums {
 /* A product as the launcher passed it. */
 struct whole_product {
   static constexpr int ways = 1;
-  static constexpr bool finishes = false;
+  static constexpr bool finishes = false, are_short = false;
   const crk_vec_product_t &product;
 
   CRK_FN static uint32_t part_of(const crk_vec_product_t &p, uint64_t row) {
@@ -368,6 +368,7 @@ CRK_FN void make_vec_tiles(const Of &of, unsigned char *rooms, float *sums) {
 /* Sums of the rows that a block makes: for c below the product's number of columns, the sum over k of
  * weights[row][k] * activations[c][k]. Blocks have CRK_VEC_WAVES waves and make at most CRK_VEC_ROWS rows at a time.
  * `of` is a whole_product, or a struct with the same functions. With two `ways`, it has rows(row, way) for two places.
+ * `are_short` says whether rows mostly are.
  * If it `finishes`, it has finish(sums, row, count) for the sums of `count` rows of each. `sums` is shared memory for
  * vec_sums_room<Columns> numbers. */
 template <class B, int Columns, class Of>
@@ -375,9 +376,11 @@ CRK_FN void mul_mat_vec_tiles(const Of &of, float *sums) {
   using P = vec_plan<B, Columns>;
   CRK_SHARED(vec_bytes, shared, P::room / 16);
   unsigned char *const rooms = reinterpret_cast<unsigned char *>(shared);
-  if (P::has_short && of.product.row_blocks <= P::half_blocks()) {
+  /* On NVIDIA GPUs the code of short rows makes kernels slower whose rows are long: docs/tried.md. */
+  constexpr bool has_short = P::has_short && (Of::are_short || !async_copies::present);
+  if (has_short && of.product.row_blocks <= P::half_blocks()) {
     keep_order(); /* what both branches compute stays in them; before them, it would take scalar registers */
-    make_vec_tiles<B, Columns, P::has_short>(of, rooms, sums);
+    make_vec_tiles<B, Columns, has_short>(of, rooms, sums);
   } else {
     make_vec_tiles<B, Columns, false>(of, rooms, sums);
   }
