@@ -270,7 +270,7 @@ fn takes_norm(x: &Tensor, other: &Tensor, weight: &Tensor) -> bool {
         && takes(&[x, other, weight])
 }
 
-/// Weights beside the residual are those of a norm that `x` gets first.
+/// The weights beside the residual are those of a norm of `x` before the sum.
 #[cfg(feature = "_rocm")]
 fn norm(
     x: &Tensor,
@@ -326,9 +326,9 @@ pub fn add_rms_norm_for_products(x: &Tensor, residual: &Tensor, weight: &Tensor,
     add_rms_norm(x, residual, weight, eps)
 }
 
-/// The RMS norm of `x` by `first`, plus `residual`, and the RMS norm of that sum by `second`, which may be the input of
-/// products with quantized weights. None where they are separate ops: on other devices than a ROCm one, for tensors that
-/// are tracked, of several dtypes or not contiguous, and for norms with different epsilons.
+/// The RMS norm `first` of `x`, plus `residual`, and the RMS norm `second` of that sum. `for_products`: the last norm
+/// is the input of products with quantized weights. None where they must be separate ops: on other devices than a ROCm
+/// one, for tensors that are tracked, of several dtypes or not contiguous, and for norms with different epsilons.
 pub fn norm_add_rms_norm(
     x: &Tensor,
     residual: &Tensor,
@@ -415,7 +415,7 @@ pub fn batch_norm_once(
 pub struct Input {
     trunk: Tensor,
     branch: Option<Tensor>,
-    /// The weight and epsilon of a norm that the branch is yet to get. Only a ROCm device has such branches.
+    /// The weight and epsilon of the branch's own norm, if that is not done yet. Only a ROCm device has such branches.
     norm: Option<(Tensor, f64)>,
 }
 
@@ -430,8 +430,8 @@ impl Input {
         Self { trunk, branch: Some(branch), norm: None }
     }
 
-    /// The branch is the norm of `x`, which `forward` makes. A ROCm device leaves it to [`Input::normed`], which makes
-    /// both norms in one launch.
+    /// The branch is the norm of `x`, which `forward` makes. A ROCm device leaves that norm to [`Input::normed`], which
+    /// makes both norms in one launch.
     pub fn of_norm(
         trunk: Tensor,
         x: Tensor,
@@ -446,8 +446,8 @@ impl Input {
         Ok(Self::new(trunk, forward(&x)?))
     }
 
-    /// The sum, and its norm, which may be the input of products with quantized weights. `forward` makes a norm of a
-    /// sum, `forward_sum` makes both of the branch and the trunk.
+    /// The sum, and its norm. `norm` has the parameters of that norm; `forward` makes it of a sum, and `forward_sum`
+    /// makes sum and norm of the branch and the trunk. `for_products`: as for [`norm_add_rms_norm`].
     pub fn normed(
         self,
         norm: Norm<'_>,

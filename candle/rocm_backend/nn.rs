@@ -64,9 +64,9 @@ impl RocmStorage {
         })
     }
 
-    /// `x + residual` and its `rms_norm`, in one launch; without a residual, the norm of `x`. Weights beside the residual
-    /// are those of a norm that `x` gets first, with the same `eps`. All tensors are contiguous. `for_products`: the norm
-    /// is the input of quantized products, so its activations are made with it.
+    /// `x + residual` and its `rms_norm`, in one launch; without a residual, the norm of `x`. The weights beside the
+    /// residual are those of a norm of `x` before the sum, with the same `eps`. All tensors are contiguous.
+    /// `for_products`: the last norm is the input of quantized products, so its activations are made with it.
     pub fn add_rms_norm<'a>(
         &'a self,
         layout: &Layout,
