@@ -96,15 +96,15 @@ pub fn rope_qkv(qkv: [&Tensor; 3], angles: [&Tensor; 2], interleaved: bool) -> R
     rotated(qkv, angles, interleaved)
 }
 
-/// The norm of each head: its factors and epsilon.
+/// An RMS norm: its factors and epsilon.
 #[derive(Debug, Clone, Copy)]
-pub struct HeadNorm<'a> {
+pub struct Norm<'a> {
     pub weight: &'a Tensor,
     pub eps: f64,
 }
 
 /// The norms of the heads of `x` (batch, heads, tokens, d).
-fn normed_heads(x: &Tensor, norm: HeadNorm<'_>) -> Result<Tensor> {
+fn normed_heads(x: &Tensor, norm: Norm<'_>) -> Result<Tensor> {
     let flat = x.flatten(0, 2)?;
     crate::ops::rms_norm(&flat.contiguous()?, norm.weight, norm.eps as f32)?.reshape(x.shape())
 }
@@ -113,7 +113,7 @@ fn normed_heads(x: &Tensor, norm: HeadNorm<'_>) -> Result<Tensor> {
 /// which is that of the caches.
 pub fn norm_rope_grow(
     qkv: [&Tensor; 3],
-    norms: [HeadNorm<'_>; 2],
+    norms: [Norm<'_>; 2],
     angles: [&Tensor; 2],
     cache: Option<(&Tensor, &Tensor)>,
 ) -> Result<[Tensor; 3]> {
@@ -126,7 +126,7 @@ pub fn norm_rope_grow(
 }
 
 /// [`norm_rope_grow`] for a model with caches of another kind: the new queries, keys and values alone, all contiguous.
-pub fn norm_rope_qkv(qkv: [&Tensor; 3], norms: [HeadNorm<'_>; 2], angles: [&Tensor; 2]) -> Result<[Tensor; 3]> {
+pub fn norm_rope_qkv(qkv: [&Tensor; 3], norms: [Norm<'_>; 2], angles: [&Tensor; 2]) -> Result<[Tensor; 3]> {
     #[cfg(feature = "_rocm")]
     if let Some(done) = normed_and_rotated(qkv, norms, angles, Caches::Apart)? {
         return Ok(done);
@@ -139,7 +139,7 @@ pub fn norm_rope_qkv(qkv: [&Tensor; 3], norms: [HeadNorm<'_>; 2], angles: [&Tens
 /// rows of caches, in the same launch. The first result says whether it did.
 pub(crate) fn rope_into(
     qkv: [&Tensor; 3],
-    norms: Option<[HeadNorm<'_>; 2]>,
+    norms: Option<[Norm<'_>; 2]>,
     angles: [&Tensor; 2],
     slots: Option<(Tensor, Tensor)>,
 ) -> Result<(bool, [Tensor; 3])> {
@@ -165,7 +165,7 @@ pub(crate) fn rope_into(
 #[cfg(feature = "_rocm")]
 fn normed_and_rotated(
     qkv: [&Tensor; 3],
-    norms: [HeadNorm<'_>; 2],
+    norms: [Norm<'_>; 2],
     angles: [&Tensor; 2],
     caches: Caches<'_>,
 ) -> Result<Option<[Tensor; 3]>> {
@@ -173,7 +173,7 @@ fn normed_and_rotated(
     candle::rocm_backend::norm_rope_grow(qkv, norms, angles, caches)
 }
 
-fn normed([q, k, v]: [&Tensor; 3], norms: [HeadNorm<'_>; 2], dtype: DType) -> Result<[Tensor; 3]> {
+fn normed([q, k, v]: [&Tensor; 3], norms: [Norm<'_>; 2], dtype: DType) -> Result<[Tensor; 3]> {
     let (q, k) = (normed_heads(q, norms[0])?, normed_heads(k, norms[1])?);
     Ok([q.to_dtype(dtype)?, k.to_dtype(dtype)?, v.to_dtype(dtype)?])
 }
@@ -261,43 +261,54 @@ pub fn expert_sum(
     ys.reshape((results / topk.max(1), topk, n))?.sum(1)
 }
 
+/// Whether the fused kernels take `x`, with `other` of its shape, and the factors of its norm.
+#[cfg(feature = "_rocm")]
+fn takes_norm(x: &Tensor, other: &Tensor, weight: &Tensor) -> bool {
+    x.dims() == other.dims()
+        && [x, other, weight].iter().all(|t| t.is_contiguous())
+        && weight.elem_count() == x.dims().last().copied().unwrap_or(0)
+        && takes(&[x, other, weight])
+}
+
+/// The weights beside the residual are those of a norm of `x` before the sum.
 #[cfg(feature = "_rocm")]
 fn norm(
     x: &Tensor,
-    residual: Option<&Tensor>,
+    residual: Option<(&Tensor, Option<&Tensor>)>,
     weight: &Tensor,
     eps: f64,
     for_products: bool,
 ) -> Result<Option<(Option<Tensor>, Tensor)>> {
-    let other = residual.unwrap_or(x);
-    let go = x.dims() == other.dims()
-        && [x, other, weight].iter().all(|t| t.is_contiguous())
-        && weight.elem_count() == x.dims().last().copied().unwrap_or(0)
-        && takes(&[x, other, weight]);
-    if !go {
+    let (residual, first) = residual.unzip();
+    let (other, first) = (residual.unwrap_or(x), first.flatten());
+    if !takes_norm(x, other, weight) || !takes_norm(x, other, first.unwrap_or(weight)) {
         return Ok(None);
     }
     let ((x_s, x_l), (w, w_l)) = (x.storage_and_layout(), weight.storage_and_layout());
-    let r = residual.map(|residual| residual.storage_and_layout());
+    let [residual, first] = [residual, first].map(|t| t.map(|t| t.storage_and_layout()));
     let (x_s, w) = (RocmStorage::of(&x_s, "norm", "x")?, RocmStorage::of(&w, "norm", "weight")?);
-    let r = match &r {
-        Some((storage, layout)) => Some((RocmStorage::of(storage, "norm", "residual")?, *layout)),
+    let first = match &first {
+        Some((storage, layout)) => Some((RocmStorage::of(storage, "norm", "first")?, *layout)),
         None => None,
     };
-    let (sum, normed) = x_s.add_rms_norm(x_l, r, (w, w_l), eps as f32, for_products)?;
+    let residual = match &residual {
+        Some((storage, layout)) => Some(((RocmStorage::of(storage, "norm", "residual")?, *layout), first)),
+        None => None,
+    };
+    let (sum, normed) = x_s.add_rms_norm(x_l, residual, (w, w_l), eps as f32, for_products)?;
     Ok(Some((sum.map(|sum| of(sum, x)), of(normed, x))))
 }
 
 /// `x + residual`, and the RMS norm of that sum.
 pub fn add_rms_norm(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
     #[cfg(feature = "_rocm")]
-    if let Some((Some(sum), normed)) = norm(x, Some(residual), weight, eps, false)? {
+    if let Some((Some(sum), normed)) = norm(x, Some((residual, None)), weight, eps, false)? {
         return Ok((sum, normed));
     }
     let sum = (x + residual)?;
     // The tensors are parts, made by `Input::narrow`. Other devices add first, and their part of the sum is not
     // contiguous: Candle's norm of it has gradients.
-    let is_part = x.device().is_rocm() && !x.is_contiguous();
+    let is_part = x.device().is_rocm() && !(x.is_contiguous() && residual.is_contiguous());
     let normed = if is_part && weight.track_op() {
         crate::ops::rms_norm_slow(&sum, weight, eps as f32)?
     } else {
@@ -309,10 +320,28 @@ pub fn add_rms_norm(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f64) ->
 /// The same where the norm is the input of products with quantized weights.
 pub fn add_rms_norm_for_products(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
     #[cfg(feature = "_rocm")]
-    if let Some((Some(sum), normed)) = norm(x, Some(residual), weight, eps, true)? {
+    if let Some((Some(sum), normed)) = norm(x, Some((residual, None)), weight, eps, true)? {
         return Ok((sum, normed));
     }
     add_rms_norm(x, residual, weight, eps)
+}
+
+/// The RMS norm `first` of `x`, plus `residual`, and the RMS norm `second` of that sum. `for_products`: the last norm
+/// is the input of products with quantized weights. None where they must be separate ops: on other devices than a ROCm
+/// one, for tensors that are tracked, of several dtypes or not contiguous, and for norms with different epsilons.
+pub fn norm_add_rms_norm(
+    x: &Tensor,
+    residual: &Tensor,
+    [first, second]: [Norm<'_>; 2],
+    for_products: bool,
+) -> Result<Option<(Tensor, Tensor)>> {
+    #[cfg(feature = "_rocm")]
+    if first.eps == second.eps {
+        let done = norm(x, Some((residual, Some(first.weight))), second.weight, first.eps, for_products)?;
+        return Ok(done.and_then(|(sum, normed)| Some((sum?, normed))));
+    }
+    let _ = (x, residual, first, second, for_products);
+    Ok(None)
 }
 
 /// `ops::rms_norm` whose result is the input of products with quantized weights.
@@ -384,30 +413,60 @@ pub fn batch_norm_once(
 /// The input of a layer: the sum of what went around the layer before and what came out of it. The norm at the layer's
 /// begin adds them.
 pub struct Input {
-    pub trunk: Tensor,
-    pub branch: Option<Tensor>,
+    trunk: Tensor,
+    branch: Option<Tensor>,
+    /// The weight and epsilon of the branch's own norm, if that is not done yet. Only a ROCm device has such branches.
+    norm: Option<(Tensor, f64)>,
 }
 
 impl From<Tensor> for Input {
     fn from(trunk: Tensor) -> Self {
-        Self { trunk, branch: None }
+        Self { trunk, branch: None, norm: None }
     }
 }
 
 impl Input {
-    /// The sum, and its norm. `norm` makes a norm of a sum, `sum_norm` makes both of the branch and the trunk.
+    pub fn new(trunk: Tensor, branch: Tensor) -> Self {
+        Self { trunk, branch: Some(branch), norm: None }
+    }
+
+    /// The branch is the norm of `x`, which `forward` makes. A ROCm device leaves that norm to [`Input::normed`], which
+    /// makes both norms in one launch.
+    pub fn of_norm(
+        trunk: Tensor,
+        x: Tensor,
+        norm: Norm<'_>,
+        forward: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        #[cfg(feature = "_rocm")]
+        if takes_norm(&x, &trunk, norm.weight) {
+            return Ok(Self { trunk, branch: Some(x), norm: Some((norm.weight.clone(), norm.eps)) });
+        }
+        let _ = norm;
+        Ok(Self::new(trunk, forward(&x)?))
+    }
+
+    /// The sum, and its norm. `norm` has the parameters of that norm; `forward` makes it of a sum, and `forward_sum`
+    /// makes sum and norm of the branch and the trunk. `for_products`: as for [`norm_add_rms_norm`].
     pub fn normed(
         self,
-        norm: impl FnOnce(&Tensor) -> Result<Tensor>,
-        sum_norm: impl FnOnce(&Tensor, &Tensor) -> Result<(Tensor, Tensor)>,
+        norm: Norm<'_>,
+        for_products: bool,
+        forward: impl FnOnce(&Tensor) -> Result<Tensor>,
+        forward_sum: impl FnOnce(&Tensor, &Tensor) -> Result<(Tensor, Tensor)>,
     ) -> Result<(Tensor, Tensor)> {
-        match self.branch {
-            Some(branch) => sum_norm(&branch, &self.trunk),
-            None => {
-                let normed = norm(&self.trunk)?;
-                Ok((self.trunk, normed))
-            }
+        let Some(branch) = self.branch else {
+            let normed = forward(&self.trunk)?;
+            return Ok((self.trunk, normed));
+        };
+        let Some((weight, eps)) = self.norm else {
+            return forward_sum(&branch, &self.trunk);
+        };
+        let norms = [Norm { weight: &weight, eps }, norm];
+        if let Some(done) = norm_add_rms_norm(&branch, &self.trunk, norms, for_products)? {
+            return Ok(done);
         }
+        forward_sum(&crate::ops::rms_norm(&branch.contiguous()?, &weight, eps as f32)?, &self.trunk)
     }
 
     /// A part of it along `dim`. Other devices, and tracked tensors, add first, as the models do: the ops of a norm
@@ -416,8 +475,8 @@ impl Input {
         match &self.branch {
             None => Ok(self.trunk.narrow(dim, start, len)?.into()),
             Some(branch) if self.trunk.device().is_rocm() && !branch.track_op() && !self.trunk.track_op() => {
-                let branch = Some(branch.narrow(dim, start, len)?);
-                Ok(Self { trunk: self.trunk.narrow(dim, start, len)?, branch })
+                let part = |t: &Tensor| t.narrow(dim, start, len);
+                Ok(Self { trunk: part(&self.trunk)?, branch: Some(part(branch)?), norm: self.norm.clone() })
             }
             Some(branch) => Ok((branch + &self.trunk)?.narrow(dim, start, len)?.into()),
         }

@@ -8,6 +8,7 @@ use crate::{DType, Layout, Result, Shape};
 use candle_rocm_sys::Buffer;
 
 type Pair<'a> = (&'a Buffer, &'a Buffer);
+type Stored<'a> = (&'a RocmStorage, &'a Layout);
 
 /// Memory for the activations of a result of `rows` rows of `cols` elements, if they are wanted and few enough to be
 /// kept, and if products take its dtype.
@@ -63,13 +64,14 @@ impl RocmStorage {
         })
     }
 
-    /// `x + residual` and its `rms_norm`, in one launch; without a residual, the norm of `x`. All tensors are
-    /// contiguous. `for_products`: the norm is the input of quantized products, so its activations are made with it.
-    pub fn add_rms_norm(
-        &self,
+    /// `x + residual` and its `rms_norm`, in one launch; without a residual, the norm of `x`. The weights beside the
+    /// residual are those of a norm of `x` before the sum, with the same `eps`. All tensors are contiguous.
+    /// `for_products`: the last norm is the input of quantized products, so its activations are made with it.
+    pub fn add_rms_norm<'a>(
+        &'a self,
         layout: &Layout,
-        residual: Option<(&Self, &Layout)>,
-        (alpha, alpha_l): (&Self, &Layout),
+        residual: Option<(Stored<'a>, Option<Stored<'a>>)>,
+        alpha: Stored<'a>,
         eps: f32,
         for_products: bool,
     ) -> Result<(Option<Self>, Self)> {
@@ -77,26 +79,28 @@ impl RocmStorage {
         let dtype = dtype_of(self.dtype(), op)?;
         let count = elements(layout.dims());
         let cols = layout.dims().last().copied().unwrap_or(1);
-        let (x, alpha_view) = (self.range(layout, op, "x")?, alpha.range(alpha_l, op, "alpha")?);
-        alpha.expect_dtype(self.dtype(), op, "alpha")?;
-        let (device, rows) = (self.device(), count.checked_div(cols).unwrap_or(0));
-        let sum = match residual {
-            None => None,
-            Some((residual, residual_l)) => {
-                residual.expect_dtype(self.dtype(), op, "residual")?;
-                let view = residual.range(residual_l, op, "residual")?;
-                Some((view, device.empty_of(count, self.dtype())?))
-            }
+        let view = |(storage, layout): Stored<'a>, name| {
+            storage.expect_dtype(self.dtype(), op, name)?;
+            storage.range(layout, op, name)
         };
+        let (x, alpha) = (self.range(layout, op, "x")?, Some(view(alpha, "alpha")?));
+        let (device, rows) = (self.device(), count.checked_div(cols).unwrap_or(0));
+        let (residual, x_alpha) = residual.unzip();
+        let x_alpha = x_alpha.flatten().map(|x_alpha| view(x_alpha, "x_alpha")).transpose()?;
+        let residual = residual.map(|residual| view(residual, "residual")).transpose()?;
+        let sum = residual.map(|_| device.empty_of(count, self.dtype())).transpose()?;
         let normed = device.empty_of(count, self.dtype())?;
         let columns = columns_beside(device, for_products, self.dtype(), (rows, cols))?;
-        let operands = sum.as_ref().map(|(view, sum)| (*view, sum.memory()));
-        let blocks = columns.as_ref().map(|columns| &*columns.blocks);
-        device
-            .handle()
-            .add_rms_norm(dtype, (rows, cols), x, operands, Some(alpha_view), normed.memory(), blocks, eps)
-            .w()?;
-        Ok((sum.map(|(_, sum)| sum), normed.with_columns(columns)))
+        let operands = residual.zip(sum.as_ref().map(Self::memory));
+        let (size, dst, blocks) = ((rows, cols), normed.memory(), columns.as_ref().map(|columns| &*columns.blocks));
+        match operands.filter(|_| x_alpha.is_some()) {
+            Some(operands) => {
+                device.handle().norm_add_rms_norm(dtype, size, (x, x_alpha), operands, alpha, dst, blocks, eps)
+            }
+            None => device.handle().add_rms_norm(dtype, size, x, operands, alpha, dst, blocks, eps),
+        }
+        .w()?;
+        Ok((sum, normed.with_columns(columns)))
     }
 
     /// `activation(self) * up`, in one launch. `for_products`: as in [`RocmStorage::add_rms_norm`].

@@ -4,15 +4,16 @@ use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::rocm_backend::{self, Caches, RocmStorage, RocmStorageSlice, WrapErr};
 use candle_core::{D, DType, Device, Layout, Module, Result, Tensor, Var};
 use candle_nn::{
-    Activation, BatchNorm, ModuleT, VarBuilder, VarMap,
+    Activation, BatchNorm, ModuleT, RmsNorm, VarBuilder, VarMap,
     fused::{self, Scores},
     kv_cache::{ConcatKvCache, KvCache, RotatingKvCache},
 };
 use candle_rocm_tests::device;
 use candle_transformers::{
-    models::{mistral, phi3},
+    models::{gemma3, mistral, phi3},
     quantized_nn,
 };
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -469,6 +470,58 @@ fn sums_with_norms() -> Result<()> {
     Ok(())
 }
 
+/// A norm, the sum of it and a residual, and the norm of that sum, beside the three ops. Views, and tensors for which
+/// they are separate ops.
+#[test]
+fn sums_of_norms_with_norms() -> Result<()> {
+    let device = device();
+    let layer = QTensor::quantize(&random(&[32, 96], DType::F32, &device)?, GgmlDType::Q8_0)?;
+    let layer = QMatMul::from_qtensor(layer)?;
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        for cols in [7, 64, 96] {
+            let shape = [2, 3, cols];
+            let (x, residual) = (random(&shape, dtype, &device)?, random(&shape, dtype, &device)?);
+            let (first, second) = (random(&[cols], dtype, &device)?, random(&[cols], dtype, &device)?);
+            let norms = |eps: [f64; 2]| {
+                [fused::Norm { weight: &first, eps: eps[0] }, fused::Norm { weight: &second, eps: eps[1] }]
+            };
+            let both = norms([1e-5; 2]);
+            let (x_part, residual_part) = (x.narrow(0, 1, 1)?, residual.narrow(0, 1, 1)?);
+            for (x, residual) in [(&x, &residual), (&x_part, &residual_part)] {
+                let sum = (candle_nn::ops::rms_norm(x, &first, 1e-5)? + residual)?;
+                let normed = candle_nn::ops::rms_norm(&sum, &second, 1e-5)?;
+                for for_products in [false, true] {
+                    let done = fused::norm_add_rms_norm(x, residual, both, for_products)?;
+                    let (got_sum, got_normed) = done.expect("one launch");
+                    equal(&got_sum, &sum)?;
+                    equal(&got_normed, &normed)?;
+                    if cols == 96 && dtype == DType::F32 {
+                        equal(&layer.forward(&got_normed)?, &layer.forward(&normed)?)?;
+                    }
+                }
+            }
+            let is_separate = |x: &Tensor, residual: &Tensor, norms: [fused::Norm<'_>; 2]| {
+                Result::Ok(fused::norm_add_rms_norm(x, residual, norms, true)?.is_none())
+            };
+            assert!(is_separate(&x, &residual, norms([1e-5, 1e-6]))?);
+            assert!(is_separate(&x.transpose(0, 1)?, &residual.transpose(0, 1)?, both)?);
+            assert!(is_separate(&x, &residual_part, both)?);
+            let other = if dtype == DType::F32 { DType::F16 } else { DType::F32 };
+            assert!(is_separate(&x, &residual.to_dtype(other)?, both)?);
+            let tracked = |t: &Tensor| Result::Ok(Var::from_tensor(t)?.into_inner());
+            assert!(is_separate(&tracked(&x)?, &residual, both)? && is_separate(&x, &tracked(&residual)?, both)?);
+            for other in [tracked(&first)?, first.to_dtype(other)?, random(&[cols + 1], dtype, &device)?] {
+                let other = fused::Norm { weight: &other, eps: 1e-5 };
+                assert!(is_separate(&x, &residual, [other, both[1]])? && is_separate(&x, &residual, [both[0], other])?);
+            }
+            let [x, residual, weight] = [&x, &residual, &first].map(|t| t.to_device(&Device::Cpu));
+            let (x, residual, weight) = (x?, residual?, weight?);
+            assert!(is_separate(&x, &residual, [fused::Norm { weight: &weight, eps: 1e-5 }; 2])?);
+        }
+    }
+    Ok(())
+}
+
 /// Batch norms with given statistics, beside Candle's CPU device in f32: one op rounds once.
 #[test]
 fn batch_norms() -> Result<()> {
@@ -915,6 +968,15 @@ fn fields() -> serde_json::Value {
     })
 }
 
+fn gemma3_fields() -> serde_json::Value {
+    serde_json::json!({
+        "vocab_size": 32, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "head_dim": 16, "num_key_value_heads": 1, "hidden_activation": "gelu_pytorch_tanh", "attention_bias": false,
+        "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10_000.0, "rope_local_base_freq": 10_000.0,
+        "query_pre_attn_scalar": 16, "sliding_window": 32, "sliding_window_pattern": 2,
+    })
+}
+
 /// A model whose weights are variables. Its logits are those of the same weights without gradients. The variables
 /// with gradients are those of Candle's CPU device.
 #[test]
@@ -961,13 +1023,13 @@ fn embeddings_without_a_mask() -> Result<()> {
     Ok(())
 }
 
-/// The weights of norms are the only variables of these models. The gradients are those of Candle's CPU device. The
-/// final norm has a gradient too: its input are the last tokens of a batch.
+/// The weights of norms, or of the final norm alone, are the only variables of these models. The gradients are those of
+/// Candle's CPU device. The final norm has a gradient too: its input are the last tokens of a batch.
 #[test]
 fn models_with_variables_in_norms() -> Result<()> {
     type Run = Box<dyn FnMut(&Tensor) -> Result<Tensor>>;
     type Build = fn(VarBuilder<'_>) -> Result<Run>;
-    let builds: [Build; 2] = [
+    let builds: [Build; 3] = [
         |weights| {
             let config = serde_json::from_value(fields()).map_err(candle_core::Error::wrap)?;
             let mut model = mistral::Model::new(&config, weights)?;
@@ -978,8 +1040,14 @@ fn models_with_variables_in_norms() -> Result<()> {
             let mut model = phi3::Model::new(&config, weights)?;
             Ok(Box::new(move |ids| model.forward(ids, 0)))
         },
+        |weights| {
+            let config = serde_json::from_value(gemma3_fields()).map_err(candle_core::Error::wrap)?;
+            let mut model = gemma3::Model::new(false, &config, weights)?;
+            Ok(Box::new(move |ids| model.forward(ids, 0)))
+        },
     ];
-    for build in builds {
+    let all = "norm";
+    for (build, variables) in builds.into_iter().flat_map(|build| [(build, all), (build, "model.norm.weight")]) {
         let map = VarMap::new();
         drop(build(VarBuilder::from_varmap(&map, DType::F32, &Device::Cpu))?);
         let weights = map.data().lock().unwrap().clone();
@@ -987,7 +1055,7 @@ fn models_with_variables_in_norms() -> Result<()> {
             let (mut tensors, mut norms) = (HashMap::new(), Vec::new());
             for (name, weight) in &weights {
                 let mut weight = weight.as_tensor().detach().to_device(device)?;
-                if name.contains("norm") {
+                if name.contains(variables) {
                     weight = Var::from_tensor(&weight)?.into_inner();
                     norms.push((name.clone(), weight.clone()));
                 }
@@ -1012,28 +1080,94 @@ fn models_with_variables_in_norms() -> Result<()> {
     Ok(())
 }
 
-/// The last tokens of a batch. Only a ROCm device takes parts of what it will add.
+/// The last tokens of a batch. Only a ROCm device takes parts of what it will add, and of what it will norm before.
 #[test]
 fn parts_of_inputs() -> Result<()> {
-    let of = |device: &Device| -> Result<fused::Input> {
-        let part = |i: f64| (random(&[2, 3, 4], DType::F32, device)? + i)?.detach().contiguous();
-        Ok(fused::Input { trunk: part(0.)?, branch: Some(part(1.)?) })
-    };
     let device = device();
-    for tracked in [false, true] {
+    for (tracked, is_normed) in [(false, false), (false, true), (true, false), (true, true)] {
         for device in [&device, &Device::Cpu] {
-            let mut input = of(device)?;
+            let part = |i: f64| (random(&[2, 3, 4], DType::F32, device)? + i)?.detach().contiguous();
+            let (mut trunk, x, weight) = (part(0.)?, part(1.)?, random(&[4], DType::F32, device)?);
             if tracked {
-                input.trunk = Var::from_tensor(&input.trunk)?.as_tensor().clone();
+                trunk = Var::from_tensor(&trunk)?.into_inner();
             }
-            let expected = (input.branch.as_ref().expect("a branch") + &input.trunk)?.narrow(1, 2, 1)?;
-            let part = input.narrow(1, 2, 1)?;
-            assert_eq!(part.branch.is_some(), device.is_rocm() && !tracked);
-            let (sum, _) = part.normed(|x| Ok(x.clone()), |x, residual| Ok(((x + residual)?, x.clone())))?;
+            let norm = fused::Norm { weight: &weight, eps: 1e-5 };
+            let rms_norm = |x: &Tensor| candle_nn::ops::rms_norm(x, &weight, 1e-5);
+            let branch = if is_normed { rms_norm(&x)? } else { x.clone() };
+            let expected = (&branch + &trunk)?.narrow(1, 2, 1)?;
+            let input =
+                if is_normed { fused::Input::of_norm(trunk, x, norm, rms_norm)? } else { fused::Input::new(trunk, x) };
+            let is_added = Cell::new(false);
+            let forward = |sum: &Tensor| {
+                is_added.set(true);
+                Ok(sum.clone())
+            };
+            let forward_sum = |x: &Tensor, residual: &Tensor| Ok(((x + residual)?, x.clone()));
+            let (sum, _) = input.narrow(1, 2, 1)?.normed(norm, false, forward, forward_sum)?;
             equal(&sum, &expected)?;
-            assert_eq!(sum.is_contiguous(), device.is_rocm() && !tracked);
+            assert_eq!(is_added.get(), device.is_cpu() || tracked);
+            assert_eq!(sum.is_contiguous(), !is_added.get());
         }
     }
+    Ok(())
+}
+
+/// The norm of a branch is left to the norm of the sum, also of a part. It is an op of its own where that norm has
+/// another epsilon, or weights that are tracked.
+#[test]
+fn inputs_of_norms() -> Result<()> {
+    let device = device();
+    let (trunk, x) = (random(&[1, 3, 64], DType::F32, &device)?, random(&[1, 3, 64], DType::F32, &device)?);
+    let (first, second) = (random(&[64], DType::F32, &device)?, random(&[64], DType::F32, &device)?);
+    let branch = candle_nn::ops::rms_norm(&x, &first, 1e-5)?;
+    let sum = (&branch + &trunk)?;
+    let no_norm = |_: &Tensor| -> Result<Tensor> { panic!("a norm of its own") };
+    let no_sum = |_: &Tensor, _: &Tensor| -> Result<(Tensor, Tensor)> { panic!("a sum of its own") };
+    let first_norm = fused::Norm { weight: &first, eps: 1e-5 };
+    let input = || fused::Input::of_norm(trunk.clone(), x.clone(), first_norm, no_norm);
+    let norm = fused::Norm { weight: &second, eps: 1e-5 };
+    for (input, sum) in [(input()?, sum.clone()), (input()?.narrow(1, 2, 1)?, sum.narrow(1, 2, 1)?)] {
+        let (got, normed) = input.normed(norm, true, no_norm, no_sum)?;
+        equal(&got, &sum)?;
+        equal(&normed, &candle_nn::ops::rms_norm(&sum, &second, 1e-5)?)?;
+    }
+    let tracked = Var::from_tensor(&second)?.into_inner();
+    for norm in [fused::Norm { weight: &second, eps: 1e-6 }, fused::Norm { weight: &tracked, eps: 1e-5 }] {
+        let forward_sum = |got: &Tensor, residual: &Tensor| {
+            equal(got, &branch)?;
+            equal(residual, &trunk)?;
+            fused::add_rms_norm(got, residual, norm.weight, norm.eps)
+        };
+        let (got, normed) = input()?.normed(norm, true, no_norm, forward_sum)?;
+        equal(&got, &sum)?;
+        equal(&normed, &candle_nn::ops::rms_norm(&sum, norm.weight, norm.eps as f32)?)?;
+    }
+    // The norm is made at once on other devices, of tensors that are tracked, and of views that are not contiguous.
+    let [cpu_trunk, cpu_x, cpu_first] = [&trunk, &x, &first].map(|t| t.to_device(&Device::Cpu));
+    let turned = random(&[1, 64, 3], DType::F32, &device)?.transpose(1, 2)?;
+    for (trunk, x, weight) in [
+        (cpu_trunk?, cpu_x?, cpu_first?),
+        (trunk.clone(), Var::from_tensor(&x)?.into_inner(), first.clone()),
+        (trunk.clone(), x.clone(), Var::from_tensor(&first)?.into_inner()),
+        (trunk.clone(), turned, first.clone()),
+    ] {
+        let norm = fused::Norm { weight: &weight, eps: 1e-5 };
+        let input = fused::Input::of_norm(trunk, x.clone(), norm, |x| x * 2.0)?;
+        let forward_sum = |branch: &Tensor, trunk: &Tensor| Ok((branch.clone(), trunk.clone()));
+        equal(&input.normed(norm, false, no_norm, forward_sum)?.0, &(&x * 2.0)?)?;
+    }
+    // The last tokens of a batch: the weights of the next norm have the gradient of Candle's CPU device.
+    let batch = [random(&[2, 3, 64], DType::F32, &Device::Cpu)?, random(&[2, 3, 64], DType::F32, &Device::Cpu)?];
+    let gradient = |device: &Device| {
+        let [trunk, x, first, second] = [&batch[0], &batch[1], &first, &second].map(|t| t.to_device(device));
+        let weight = Var::from_tensor(&second?)?;
+        let (first, next) = (RmsNorm::new(first?, 1e-5), RmsNorm::new(weight.as_tensor().clone(), 1e-5));
+        let input = fused::Input::of_norm(trunk?, x?, first.parameters(), |x| first.forward(x))?.narrow(1, 2, 1)?;
+        let forward_sum = |x: &Tensor, residual: &Tensor| next.forward_sum(x, residual);
+        let (_, normed) = input.normed(next.parameters(), false, |x| next.forward(x), forward_sum)?;
+        Result::Ok(normed.sqr()?.sum_all()?.backward()?.get(&weight).expect("a gradient").clone())
+    };
+    near(&gradient(&device)?, &gradient(&Device::Cpu)?)?;
     Ok(())
 }
 
@@ -1263,7 +1397,7 @@ fn normed_caches_grow() -> Result<()> {
         (DType::F64, DType::F64, 16),
     ] {
         let weights = [random(&[d], from, &device)?, random(&[d], from, &device)?];
-        let norms = weights.each_ref().map(|weight| fused::HeadNorm { weight, eps: 1e-6 });
+        let norms = weights.each_ref().map(|weight| fused::Norm { weight, eps: 1e-6 });
         let (mut cache, mut expected) = (None::<(Tensor, Tensor)>, None::<(Tensor, Tensor)>);
         for tokens in [5, 1, 1, 2] {
             let rows = |heads: usize| random(&[1, tokens, heads, d], from, &device)?.transpose(1, 2);
@@ -1304,7 +1438,7 @@ fn rotated_rows_go_to_caches() -> Result<()> {
     let (device, batch, d) = (device(), 2, 64);
     for (dtype, has_norms) in [(DType::F32, true), (DType::BF16, true), (DType::F16, false), (DType::F64, true)] {
         let weights = [random(&[d], dtype, &device)?, random(&[d], dtype, &device)?];
-        let norms = has_norms.then(|| weights.each_ref().map(|weight| fused::HeadNorm { weight, eps: 1e-6 }));
+        let norms = has_norms.then(|| weights.each_ref().map(|weight| fused::Norm { weight, eps: 1e-6 }));
         let mut whole = [KvCache::new(2, 16), KvCache::new(2, 16)];
         let mut rotating = [RotatingKvCache::new(2, 6), RotatingKvCache::new(2, 6)];
         for tokens in [4, 1, 1, 1, 3, 2, 7, 1, 5, 1, 1] {

@@ -423,7 +423,7 @@ impl ConcatKvCache {
     pub fn append_normed(
         &mut self,
         qkv: [&Tensor; 3],
-        norms: [crate::fused::HeadNorm<'_>; 2],
+        norms: [crate::fused::Norm<'_>; 2],
         angles: [&Tensor; 2],
     ) -> Result<(Tensor, Tensor, Tensor)> {
         if self.dim != 2 {
@@ -479,7 +479,7 @@ const APPEND_ROTATED: &str = "\
     pub fn append_rotated(
         &mut self,
         qkv: [&Tensor; 3],
-        norms: Option<[crate::fused::HeadNorm<'_>; 2]>,
+        norms: Option<[crate::fused::Norm<'_>; 2]>,
         angles: [&Tensor; 2],
     ) -> Result<[Tensor; 3]> {
         let count = qkv[1].dim(self.k.dim)?;
@@ -522,9 +522,9 @@ impl RmsNorm {
         crate::fused::add_rms_norm(x, residual, &self.0.weight, self.0.eps)
     }
 
-    /// As the norm of each head of queries or keys.
-    pub fn of_heads(&self) -> crate::fused::HeadNorm<'_> {
-        crate::fused::HeadNorm { weight: &self.0.weight, eps: self.0.eps }
+    /// Its factors and epsilon.
+    pub fn parameters(&self) -> crate::fused::Norm<'_> {
+        crate::fused::Norm { weight: &self.0.weight, eps: self.0.eps }
     }
 
 ";

@@ -5,7 +5,7 @@ use crate::model::Llama;
 use crate::weights::Random;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{D, DType, Device, Module, Result, Tensor, Var};
-use candle_nn::{Activation, BatchNorm, Linear, ModuleT, fused};
+use candle_nn::{Activation, BatchNorm, Linear, ModuleT, RmsNorm, fused};
 use candle_rocm_tests::double::{Calls, calls};
 use candle_rocm_tests::steps::{DIM, Layer, chain};
 use std::cell::RefCell;
@@ -47,6 +47,11 @@ const OPS: &[(&str, usize, Op)] = &[
     }),
     ("gate", 1, |x| fused::gate(Activation::Silu, x, x)),
     ("sum and norm", 1, |x| Ok(fused::add_rms_norm(x, x, &x.get(0)?.get(0)?, 1e-5)?.1)),
+    ("norm, sum and norm", 1, |x| {
+        let weight = x.get(0)?.get(0)?;
+        let norm = fused::Norm { weight: &weight, eps: 1e-5 };
+        Ok(fused::norm_add_rms_norm(x, x, [norm; 2], false)?.expect("one launch").1)
+    }),
     ("choice of experts", 1, |x| Ok(fused::route(&x.get(0)?, 2, true)?.weights)),
     ("choice of experts by a layer", 1, |x| {
         let layer = candle_nn::Linear::new(x.get(0)?, None);
@@ -147,6 +152,33 @@ pub fn activations_are_quantized_once() -> Result<()> {
     assert_eq!(calls_of(|| products(&x.exp()?))?, [launches(1 + 1 + 3)]);
     assert_eq!(calls_of(|| products(&fused::rms_norm_for_products(&x, &scale, 1e-5)?))?, [launches(1 + 3)]);
     assert_eq!(calls_of(|| products(&fused::add_rms_norm_for_products(&x, &x, &scale, 1e-5)?.1))?, [launches(1 + 3)]);
+    let norm = fused::Norm { weight: &scale, eps: 1e-5 };
+    let normed = |for_products: bool| {
+        let done = fused::norm_add_rms_norm(&x, &x, [norm; 2], for_products)?;
+        Result::Ok(done.expect("one launch").1)
+    };
+    assert_eq!(calls_of(|| products(&normed(true)?))?, [launches(1 + 3)]);
+    assert_eq!(calls_of(|| products(&normed(false)?))?, [launches(1 + 1 + 3)]);
+    Ok(())
+}
+
+/// A layer that norms what it adds: its branch gets the norm in the launch of the sum and of the next norm. It does in
+/// a launch of its own where the next norm has another epsilon.
+pub fn a_branch_is_normed_in_the_launch_of_the_next_norm() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let (trunk, x) = (Tensor::randn(0f32, 1., (1, 3, DIM), &device)?, Tensor::randn(0f32, 1., (1, 3, DIM), &device)?);
+    let weight = Tensor::ones(DIM, DType::F32, &device)?;
+    let first = RmsNorm::new(weight.clone(), 1e-5);
+    for (eps, count) in [(1e-5, 1), (1e-6, 2)] {
+        let next = RmsNorm::new(weight.clone(), eps);
+        let step = || {
+            let input = fused::Input::of_norm(trunk.clone(), x.clone(), first.parameters(), |x| first.forward(x))?;
+            let (forward, forward_sum) =
+                (|x: &Tensor| next.forward(x), |x: &_, residual: &_| next.forward_sum(x, residual));
+            input.narrow(1, 2, 1)?.normed(next.parameters(), false, forward, forward_sum)
+        };
+        assert_eq!(calls_of(step)?, [launches(count)]);
+    }
     Ok(())
 }
 

@@ -21,13 +21,14 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // The double's counters belong to the whole process.
     arguments.test_threads = Some(1);
-    let tests: [(_, Test); 15] = [
+    let tests: [(_, Test); 16] = [
         ("each_op_is_its_launches", calls::each_op_is_its_launches),
         ("an_elementwise_chain_is_its_launches", calls::an_elementwise_chain_is_its_launches),
         ("a_batch_norm_is_one_launch", calls::a_batch_norm_is_one_launch),
         ("a_decode_step_is_its_launches", calls::a_decode_step_is_its_launches),
         ("a_step_of_the_parallel_llama_is_its_launches", calls::a_step_of_the_parallel_llama_is_its_launches),
         ("activations_are_quantized_once", calls::activations_are_quantized_once),
+        ("a_branch_is_normed_in_the_launch_of_the_next_norm", calls::a_branch_is_normed_in_the_launch_of_the_next_norm),
         ("products_of_one_input_are_one_launch", calls::products_of_one_input_are_one_launch),
         ("a_cache_grows_in_place", calls::a_cache_grows_in_place),
         ("without_a_gpu", machines::without_a_gpu),
