@@ -29,8 +29,8 @@ void crk_priv_staging_init(crk_staging_t *self);
 /* The handle's stream is idle. */
 void crk_priv_staging_deinit(crk_device_t device);
 
-/* Copies `bytes` bytes to the device, for the public function `where`. `src` may be changed after it. Returns false, and
- * has done nothing, if the copy must go without staging. The handle is not being captured. */
+/* Copies `bytes` bytes to the device, for the public function `where`. `src` may be changed after the call. Returns
+ * false, and has done nothing, if the copy must go without staging. The handle is not being captured. */
 bool crk_priv_staging_upload(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes,
                              crk_status_t *status);
 

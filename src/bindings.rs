@@ -1,4 +1,4 @@
-// include/ fnv1a a18240d9d489a6277c64fa2588348245
+// include/ fnv1a 38c536372e1e2ee32714c9b51ae7057e
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1447,8 +1447,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Copies host memory to the device. Returns as soon as `src` may be changed. Fails with CRK_CAPTURE during a
- capture.*/
+    /** Copies host memory to the device. Returns as soon as `src` may be changed: for at most 64 KiB that is without waiting
+ for the device. Fails with CRK_CAPTURE during a capture.*/
     pub fn crk_copy_to_device(
         self_: crk_device_t,
         dst: crk_view_t,
@@ -2037,7 +2037,7 @@ unsafe extern "C" {
  With `columns`, dst also becomes activations of crk_mul_mat_vec_q8_1: batch \* queries columns of heads \* dv elements,
  crk_columns_bytes(batch \* queries, heads \* dv) bytes, aligned to 4. They have the bits of crk_quantize_columns. Then
  dst is (batch, queries, heads, dv) without gaps, heads \* dv is a multiple of 32, and there are no starts. With few
- queries, f32 and a dv that is a multiple of 32, this takes no further launch.
+ queries and a dv that is a multiple of 32, this takes no further launch.
 
  One launch, and no scratch memory. Where queries are few, or at most a quarter of the keys, the keys are shared out:
  one or two launches, and scratch memory from crk_alloc, freed before the return. It is at most 4 \* (dv + 2) bytes
@@ -3701,9 +3701,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The same with crk_rms_norm of x by `x_alpha` in the place of x, rounded to the dtype: a layer that norms what it adds,
- as Gemma's. residual and sum are given; {NULL, 0} as `x_alpha` stands for ones. `eps` is that of both norms. Where
- crk_add_rms_norm takes up to three launches, up to four.*/
+    /** The same with crk_rms_norm of x by `x_alpha` in the place of x, rounded to the dtype: layers such as Gemma's norm what
+ they add. residual and sum are given; {NULL, 0} as `x_alpha` stands for ones. `eps` is that of both norms. Where
+ crk_add_rms_norm takes up to three launches, this takes up to four.*/
     pub fn crk_norm_add_rms_norm(
         self_: crk_device_t,
         dtype: crk_dtype_t,

@@ -36,8 +36,8 @@ CRK_FN void norm_in_place(held_row<T, P, even_row> &held, const row_set<T> &set,
 }
 
 /* sum = src + residual, and dst = sum / sqrt(mean(sum^2) + eps) * alpha. Without a residual, src takes the place of the
- * sum. If `Normed`, the norm of src by src_alpha takes the place of src. With `blocks`, dst is also quantized into them,
- * as crk_quantize_columns does it. */
+ * sum. If `Normed`, the norm of src by src_alpha takes the place of src. With `blocks`, dst is also quantized into
+ * them, as crk_quantize_columns does it. */
 template <int P, bool Normed, class T>
 CRK_FN void add_rms_norm_held(const row_set<T> &set, const T *src_alpha, const T *residual, T *sum, const T *alpha,
                               block_q8_1 *blocks, float eps) {
