@@ -1,4 +1,4 @@
-// include/ fnv1a 38c536372e1e2ee32714c9b51ae7057e
+// include/ fnv1a f8aa007ca87757d0ac488d48897baea6
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3701,8 +3701,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The same with crk_rms_norm of x by `x_alpha` in the place of x, rounded to the dtype: layers such as Gemma's norm what
- they add. residual and sum are given; {NULL, 0} as `x_alpha` stands for ones. `eps` is that of both norms. Where
+    /** The same with crk_rms_norm of x by `x_alpha` in the place of x, rounded to the dtype: layers such as Gemma's norm
+ what they add. residual and sum are given; {NULL, 0} as `x_alpha` stands for ones. `eps` is that of both norms. Where
  crk_add_rms_norm takes up to three launches, this takes up to four.*/
     pub fn crk_norm_add_rms_norm(
         self_: crk_device_t,
