@@ -266,10 +266,11 @@ mod failures {
             Controls::get().fail("hipStreamSynchronize", 1, 700);
             let parts = ["hipStreamSynchronize", "700", "an earlier operation", "CANDLE_ROCM_SYNC=1 finds it"];
             says(device.synchronize(), Status::Device, &parts);
-            // Any copy to or from the host waits, too.
-            let buffer = device.alloc(32).expect("memory");
+            // Large copies from the host wait too, and all copies to it.
+            let buffer = device.alloc(65_540).expect("memory");
+            buffer.write(&[1f32; 8]).expect("a small copy does not wait");
             Controls::get().fail("hipStreamSynchronize", 1, 700);
-            says(buffer.write(&[1f32; 8]), Status::Device, &parts);
+            says(buffer.write(&[1f32; 16_385]), Status::Device, &parts);
             Controls::get().fail("hipStreamSynchronize", 1, 700);
             says(buffer.download::<f32>().map(drop), Status::Device, &parts);
         });
