@@ -161,7 +161,7 @@ struct crk_device {
   crk_faults_t faults;
   crk_deferred_t deferred;
   crk_tickets_t tickets;
-  crk_staging_t staging; /* has a lock of its own, taken after `capture_turns` and before `lock` */
+  crk_staging_t staging; /* guarded by `capture_turns` */
   crk_memory_t memory; /* guarded by the heap's lock */
   crk_blas_t blas;
   bool is_synchronous; /* CANDLE_ROCM_SYNC: each operation is waited for */

@@ -268,7 +268,6 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
   }
   crk_priv_turns_init(&self->capture_turns);
   crk_priv_mutex_init(&self->lock);
-  crk_priv_staging_init(&self->staging);
   self->magic = CRK_MAGIC_DEVICE;
   if (!list_handle(self)) {
     status = crk_priv_error(CRK_INVALID_ARGUMENT,
@@ -280,7 +279,6 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
   return CRK_OK;
 
 fail_list:
-  crk_priv_staging_deinit(self);
   crk_priv_mutex_deinit(&self->lock);
   crk_priv_turns_deinit(&self->capture_turns);
   if (!self->is_stream_borrowed) {

@@ -173,8 +173,10 @@ crk_status_t crk_priv_errors_take(crk_device_t self) {
   return crk_priv_fault_take(self);
 }
 
+crk_status_t crk_priv_idle_wait(crk_device_t self) { return advise_earlier(self, crk_priv_heap_synchronize(self)); }
+
 crk_status_t crk_priv_errors_wait(crk_device_t self) {
-  CRK_TRY(advise_earlier(self, crk_priv_heap_synchronize(self)));
+  CRK_TRY(crk_priv_idle_wait(self));
   return crk_priv_errors_take(self);
 }
 

@@ -82,8 +82,10 @@ bool crk_priv_fault_is_expected(void);
 /* Waits for the handle's stream. The sentence of a failure says that an earlier operation is at fault. */
 crk_status_t crk_priv_stream_wait(crk_device_t self);
 
-/* The same. Then returns and clears the deferred failure, or else what crk_priv_fault_take
- * returns. */
+/* The same, by crk_priv_heap_synchronize. */
+crk_status_t crk_priv_idle_wait(crk_device_t self);
+
+/* The same. Then returns and clears the deferred failure, or else what crk_priv_fault_take returns. */
 crk_status_t crk_priv_errors_wait(crk_device_t self);
 
 /* The same without the wait. The caller has waited for the work whose errors it wants. */

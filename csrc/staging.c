@@ -8,27 +8,22 @@
 /* Parts of the memory begin at multiples of this, so that no two copies share a cache line. */
 #define PART_BYTES ((size_t)64)
 
-void crk_priv_staging_init(crk_staging_t *self) {
-  crk_priv_mutex_init(&self->lock);
-  atomic_flag_clear(&self->is_downloading);
-}
-
 void crk_priv_staging_deinit(crk_device_t device) {
-  crk_staging_t *self = &device->staging;
-  if (self->memory != NULL) {
-    device->driver->host_free(device->driver_device, self->memory);
+  if (device->staging.memory != NULL) {
+    device->driver->host_free(device->driver_device, device->staging.memory);
   }
-  crk_priv_mutex_deinit(&self->lock);
 }
 
-/* Allocates the memory on first use. The caller holds the lock. */
+/* Allocates the memory on first use. */
 static crk_status_t prepare(crk_device_t device) {
   crk_staging_t *self = &device->staging;
   if (self->memory != NULL || self->is_missing) {
     return CRK_OK;
   }
+  /* Not by the heap, which would give up its cache for it. */
   void *memory = NULL;
-  const crk_status_t status = crk_priv_heap_host_alloc(device, CRK_STAGED_UPLOADS + CRK_STAGED_MOST, &memory);
+  const crk_status_t status =
+      device->driver->host_alloc(device->driver_device, CRK_STAGED_UPLOADS + CRK_STAGED_MOST, &memory);
   self->memory = status == CRK_OK ? memory : NULL;
   self->is_missing = status == CRK_OUT_OF_MEMORY;
   return self->is_missing ? CRK_OK : status;
@@ -46,39 +41,37 @@ static crk_status_t upload(crk_device_t device, const char *where, void *dst, co
   return crk_priv_copy_start(device, where, dst, part, bytes, CRK_COPY_TO_DEVICE);
 }
 
-bool crk_priv_staging_upload(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes,
-                             crk_status_t *status) {
+static crk_status_t download(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes) {
+  char *part = device->staging.memory + CRK_STAGED_UPLOADS;
+  CRK_TRY(crk_priv_copy_start(device, where, part, src, bytes, CRK_COPY_TO_HOST));
+  CRK_TRY(crk_priv_idle_wait(device));
+  memcpy(dst, part, bytes);
+  return crk_priv_errors_take(device);
+}
+
+/* Whether a copy goes through the memory, which is there then unless *status is an error. */
+static bool takes(crk_device_t device, size_t bytes, crk_status_t *status) {
   if (bytes > CRK_STAGED_MOST) {
     return false;
   }
-  crk_priv_mutex_lock(&device->staging.lock);
   *status = prepare(device);
-  const bool is_missing = device->staging.is_missing;
-  if (*status == CRK_OK && !is_missing) {
-    *status = upload(device, where, dst, src, bytes);
+  return !device->staging.is_missing;
+}
+
+bool crk_priv_staging_upload(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes,
+                             crk_status_t *status) {
+  if (!takes(device, bytes, status)) {
+    return false;
   }
-  crk_priv_mutex_unlock(&device->staging.lock);
-  return !is_missing;
+  *status = *status == CRK_OK ? upload(device, where, dst, src, bytes) : *status;
+  return true;
 }
 
 bool crk_priv_staging_download(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes,
                                crk_status_t *status) {
-  crk_staging_t *self = &device->staging;
-  if (bytes > CRK_STAGED_MOST || atomic_flag_test_and_set_explicit(&self->is_downloading, memory_order_acquire)) {
+  if (!takes(device, bytes, status)) {
     return false;
   }
-  crk_priv_mutex_lock(&self->lock);
-  *status = prepare(device);
-  const bool is_missing = self->is_missing;
-  crk_priv_mutex_unlock(&self->lock);
-  if (*status == CRK_OK && !is_missing) {
-    char *part = self->memory + CRK_STAGED_UPLOADS;
-    *status = crk_priv_copy_start(device, where, part, src, bytes, CRK_COPY_TO_HOST);
-    if (*status == CRK_OK) {
-      *status = crk_priv_errors_wait(device);
-      memcpy(dst, part, bytes); /* an id out of range is an error, and the copy is done nevertheless */
-    }
-  }
-  atomic_flag_clear_explicit(&self->is_downloading, memory_order_release);
-  return !is_missing;
+  *status = *status == CRK_OK ? download(device, where, dst, src, bytes) : *status;
+  return true;
 }

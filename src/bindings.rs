@@ -1,4 +1,4 @@
-// include/ fnv1a f8aa007ca87757d0ac488d48897baea6
+// include/ fnv1a b0c3585454dd3b4d9f5b8dac024afb9c
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1447,8 +1447,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Copies host memory to the device. Returns as soon as `src` may be changed: for at most 64 KiB that is without waiting
- for the device. Fails with CRK_CAPTURE during a capture.*/
+    /** Copies host memory to the device. Returns as soon as `src` may be changed. For at most 64 KiB that is mostly before
+ the copy is done, so another stream must wait for an event before it uses `dst`. Fails with CRK_CAPTURE during a
+ capture.*/
     pub fn crk_copy_to_device(
         self_: crk_device_t,
         dst: crk_view_t,
@@ -3701,9 +3702,10 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The same with crk_rms_norm of x by `x_alpha` in the place of x, rounded to the dtype: layers such as Gemma's norm
- what they add. residual and sum are given; {NULL, 0} as `x_alpha` stands for ones. `eps` is that of both norms. Where
- crk_add_rms_norm takes up to three launches, this takes up to four.*/
+    /** sum = crk_rms_norm of x by x_alpha, plus residual; dst = crk_rms_norm of sum by alpha. It is for layers that normalise
+ what they add, such as Gemma's. Each step rounds to the dtype, and both norms have the same `eps`. residual and sum
+ must be given; {NULL, 0} as `x_alpha` stands for ones. The rest is as for crk_add_rms_norm, but with up to four
+ launches.*/
     pub fn crk_norm_add_rms_norm(
         self_: crk_device_t,
         dtype: crk_dtype_t,

@@ -687,7 +687,9 @@ impl<'a> Attending<'a> {
     fn run(&self, what: &str) -> Result<()> {
         let Attending { on, queries, keys, d, dv, .. } = *self;
         let (q, k, v) = (plain(&[2, 4, queries, d]), plain(&[2, 2, keys, d]), plain(&[2, 2, keys, dv]));
-        let dst = plain(&[2, 4, queries, dv]);
+        let rows = [queries * 4 * dv, dv, 4 * dv, 1];
+        let dst = if what == "columns" { strided(&[2, 4, queries, dv], &rows) } else { plain(&[2, 4, queries, dv]) };
+        let columns = on.device.alloc(Device::columns_bytes(2 * queries, 4 * dv))?;
         let (heads, mask) = (plain(&[2, 4]), strided(&[2, 4, queries, keys], &[0, 0, keys, 1]));
         let ranges = plain(&[2, 1, 2]);
         let call = Attention::new(self.dtype, (&q, &on.a), (&k, &on.a), (&v, &on.a), (&dst, &on.dst), 0.5);
@@ -699,6 +701,7 @@ impl<'a> Attending<'a> {
             "slopes" => Attention { slopes: Some((&heads, &on.b).into()), ..call },
             "a mask" => Attention { mask: Some((U8, (&mask, &on.b).into())), ..call },
             "prefixes" => Attention { prefixes: Some((&ranges, &on.b).into()), ..call },
+            "columns" => Attention { columns: Some((&columns).into()), ..call },
             _ => call,
         })
     }
@@ -734,6 +737,12 @@ fn attention() {
                 "a query, a cap",
                 |on| attend_few(on, 1, 300, "a cap"),
                 &["attention_f16_64_split_general 8", "attention_f16_combine 8"],
+            ),
+            ("a query, columns", |on| attend_few(on, 1, 300, "columns"), &["attention_f16_64_split 8"]),
+            (
+                "a query, columns of 72",
+                |on| Attending { queries: 1, ..Attending::of(on, F16, 300, 64, 72) }.run("columns"),
+                &["attention_f16_96_split 8", "quantize_q8_1_f16_rows 2"],
             ),
             ("8 queries", |on| attend_few(on, 8, 300, ""), &["attention_f16_64_split 16"]),
             ("9 queries", |on| attend_few(on, 9, 300, ""), &["attention_f16_64_tiles64 8"]),

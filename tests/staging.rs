@@ -67,7 +67,7 @@ fn threads_share_the_memory_of_a_handle() {
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 mod over_the_double {
     use super::*;
-    use candle_rocm_sys::{Backend, Status};
+    use candle_rocm_sys::{Backend, Status, View};
     use support::hip_double::{Controls, alone};
 
     fn host_waits() -> i64 {
@@ -101,6 +101,19 @@ mod over_the_double {
                 holds(buffer, seed);
             }
             assert_eq!(host_waits(), waits + 40, "a small download waits once");
+        });
+    }
+
+    #[test]
+    fn a_failed_wait_leaves_the_destination() {
+        alone("over_the_double::a_failed_wait_leaves_the_destination", "gfx1100", 6, &[], || {
+            let device = device();
+            holds(&send(&device, 1, 8), 1);
+            let (buffer, mut values) = (send(&device, 2, 8), [7u8; 8]);
+            Controls::get().fail("hipStreamSynchronize", 1, 999);
+            let error = View::from(&buffer).read(&mut values).expect_err("must fail");
+            assert_eq!((error.status(), values), (Status::Device, [7; 8]), "{error}");
+            holds(&buffer, 2);
         });
     }
 

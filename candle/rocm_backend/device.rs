@@ -247,8 +247,7 @@ impl BackendDevice for RocmDevice {
 
     fn storage_from_slice<T: crate::WithDType>(&self, values: &[T]) -> Result<RocmStorage> {
         let [value] = values else { return self.storage_from_bytes(bytes_of(values), T::DTYPE) };
-        // A single element, such as a token id, is passed as a kernel argument. No copy has to be waited for, and a
-        // graph records the value as a constant.
+        // A single element, such as a token id, is an argument of a launch. A graph records it as a constant.
         let mut storage = self.empty_of(1, T::DTYPE)?;
         storage.const_set(value.to_scalar(), &Layout::contiguous(1))?;
         Ok(storage)

@@ -1,5 +1,5 @@
 //! Products of one input with several layers, and what models make of them at once: gates, and heads that are rotated
-//! and go to caches.
+//! and go to caches. The layers may be rows of one matrix ([`parts`]).
 use super::{gate_of, rope_grow};
 use crate::Activation;
 use candle::quantized::{QMatMul, QTensor};

@@ -1024,7 +1024,7 @@ fn embeddings_without_a_mask() -> Result<()> {
 }
 
 /// The weights of norms, or of the final norm alone, are the only variables of these models. The gradients are those of
-/// Candle's CPU device. The final norm has a gradient too: its input are the last tokens of a batch.
+/// Candle's CPU device. The final norm has a gradient too: its input is the last tokens of a batch.
 #[test]
 fn models_with_variables_in_norms() -> Result<()> {
     type Run = Box<dyn FnMut(&Tensor) -> Result<Tensor>>;

@@ -89,8 +89,9 @@ CRK_API crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *sta
 CRK_API crk_status_t crk_host_alloc(crk_device_t self, size_t bytes, void **ptr);
 CRK_API crk_status_t crk_host_free(crk_device_t self, void *ptr);
 
-/* Copies host memory to the device. Returns as soon as `src` may be changed: for at most 64 KiB that is without waiting
- * for the device. Fails with CRK_CAPTURE during a capture. */
+/* Copies host memory to the device. Returns as soon as `src` may be changed. For at most 64 KiB that is mostly before
+ * the copy is done, so another stream must wait for an event before it uses `dst`. Fails with CRK_CAPTURE during a
+ * capture. */
 CRK_API crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *src, size_t bytes);
 
 /* Copies device memory to the host. Returns when the data has arrived. Fails with CRK_CAPTURE during a capture, and

@@ -592,7 +592,7 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   key = wave.take_plain(keys, tile, plain_end, step, is_checked);
   wave.take_rest(key, step);
   wave.end();
-  /* General kernels find their work again: kept, it would take scalar registers that they have not. */
+  /* General kernels find their work again. Keeping it takes more scalar registers than they have. */
   const split_work own = General ? split_work(reread(call)) : work;
   store_part<core::rows, Width, T>(reread(call), own, first, wave, reinterpret_cast<float *>(room));
   combine_last<core::rows, Width, T, General>(reread(call), own, first, reinterpret_cast<float *>(room));

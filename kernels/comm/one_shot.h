@@ -39,14 +39,14 @@ CRK_FN bool has_flag(const pack<uint64_t, 2> &words, uint32_t flag) {
   return static_cast<uint32_t>(words.v[0] >> 32) == flag && static_cast<uint32_t>(words.v[1] >> 32) == flag;
 }
 
-/* Loads line i from `lines` + i * distance words, for each line that has not the flag, until all have it or *stop is
- * not 0. The loads of N lines are under way together. */
+/* Loads line i from `lines` + i * distance words, for each line that lacks the flag, until all have it or *stop is not
+ * 0. The loads of N lines are under way together. */
 template <int N>
 CRK_FN void await_lines(pack<uint64_t, 2> (&to)[N], const uint64_t *lines, uint32_t distance, uint32_t flag,
                         const uint64_t *stop) {
   CRK_NO_UNROLL
   for (uint32_t loads = 1;; loads++) {
-    bool wanted = false;
+    bool is_missing = false;
     CRK_UNROLL
     for (uint32_t i = 0; i < N; i++) {
       if (!has_flag(to[i], flag)) {
@@ -55,9 +55,9 @@ CRK_FN void await_lines(pack<uint64_t, 2> (&to)[N], const uint64_t *lines, uint3
     }
     CRK_UNROLL
     for (uint32_t i = 0; i < N; i++) {
-      wanted |= !has_flag(to[i], flag);
+      is_missing |= !has_flag(to[i], flag);
     }
-    if (!wanted || (loads % patience == 0 && load_published(stop) != 0)) {
+    if (!is_missing || (loads % patience == 0 && load_published(stop) != 0)) {
       return;
     }
     pause_wave();

@@ -368,7 +368,7 @@ CRK_FN void make_vec_tiles(const Of &of, unsigned char *rooms, float *sums) {
 /* Sums of the rows that a block makes: for c below the product's number of columns, the sum over k of
  * weights[row][k] * activations[c][k]. Blocks have CRK_VEC_WAVES waves and make at most CRK_VEC_ROWS rows at a time.
  * `of` is a whole_product, or a struct with the same functions. With two `ways`, it has rows(row, way) for two places.
- * `are_short` says whether rows mostly are.
+ * `are_short`: most products have short rows.
  * If it `finishes`, it has finish(sums, row, count) for the sums of `count` rows of each. `sums` is shared memory for
  * vec_sums_room<Columns> numbers. */
 template <class B, int Columns, class Of>

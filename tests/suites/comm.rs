@@ -250,11 +250,12 @@ fn launch<T: Copy>(target: &Target, name: &str, [grid, block]: [usize; 2], call:
 
 /// One call after the other in the same areas, of lengths that use other chunks each time.
 fn sums(target: &Target, t: Type) -> Outcome {
-    each_case(target, "comm", t.name, 9, |rng, index| {
-        let size = [2, 3, 8][index % 3];
-        let rank = [0, size - 1, size / 2][index / 3];
+    each_case(target, "comm", t.name, 15, |rng, index| {
+        // A thread waits for four ranks at once.
+        let size = [2, 3, 4, 5, 8][index % 5];
+        let rank = [0, size - 1, size / 2][index / 5];
         // The last launches before the flags start again are among them.
-        let first = if index < 6 { 0 } else { u32::MAX - 1 };
+        let first = if index < 10 { 0 } else { u32::MAX - 1 };
         let ranks = Ranks::new(target, rank, size, first)?;
         let per_chunk = CHUNK / t.bytes;
         let lengths =
@@ -279,9 +280,9 @@ fn random(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
 
 /// Rows of one and of two lines for each thread, also such as end within a chunk.
 fn norms(target: &Target, t: Type) -> Outcome {
-    each_case(target, "comm", &format!("norm_{}", t.name), 8, |rng, index| {
-        let size = [2, 3, 8][index % 3];
-        let ranks = Ranks::new(target, index % size, size, if index == 7 { u32::MAX - 1 } else { 0 })?;
+    each_case(target, "comm", &format!("norm_{}", t.name), 10, |rng, index| {
+        let size = [2, 3, 4, 5, 8][index % 5];
+        let ranks = Ranks::new(target, index % size, size, if index == 9 { u32::MAX - 1 } else { 0 })?;
         let per_line = 8 / t.bytes;
         for (call, (rows, lines)) in
             [(1, 1024), (3, 7), (2, 257), (1, 1300), (4, 2048), (5, 600)].into_iter().enumerate()

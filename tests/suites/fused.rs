@@ -546,6 +546,9 @@ const NORM_SIZES: &[(usize, usize)] = &[
     (5, 33),
     (2, 1000),
     (1, 40000),
+    // On the CPU device a block has several of these, one after the other.
+    (40, 1028),
+    (300, 64),
 ];
 
 /// The norm of a sum, with and without a residual, alpha and activations, beside its steps. If `normed`, one of what is
@@ -595,16 +598,16 @@ fn add_norm(target: &Target, name: &str, t: Type, normed: bool) -> Outcome {
                 None => (NONE, NONE),
             };
             let (view, to, columns) = (x.memory.view().into(), dst.memory.view(), optional(with_columns, &made));
-            let x_alpha = x_alpha.as_ref().map_or(NONE, |x_alpha| x_alpha.memory.view()).into();
+            let of_x = x_alpha.as_ref().map_or(NONE, |x_alpha| x_alpha.memory.view()).into();
             let (a, r) = (alpha_view, r.into());
             succeeded(if normed {
-                sys::crk_norm_add_rms_norm(device, t.dtype, rows, cols, view, x_alpha, r, a, s, to, columns, eps)
+                sys::crk_norm_add_rms_norm(device, t.dtype, rows, cols, view, of_x, r, a, s, to, columns, eps)
             } else {
                 sys::crk_add_rms_norm(device, t.dtype, rows, cols, view, r, a, s, to, columns, eps)
             })?;
             let (mut summand, sum) = (view, sum_e.memory.view());
             if normed {
-                succeeded(sys::crk_rms_norm(device, t.dtype, &layout, summand, x_alpha, sum, eps))?;
+                succeeded(sys::crk_rms_norm(device, t.dtype, &layout, summand, of_x, sum, eps))?;
                 summand = sum.into();
             }
             if residual.is_some() {
@@ -623,6 +626,7 @@ fn add_norm(target: &Target, name: &str, t: Type, normed: bool) -> Outcome {
         equal("dst", &dst, &dst_e).map_err(problem)?;
         equal_blocks(&made, &from).map_err(problem)?;
         unchanged(&[&x, &alpha])?;
+        x_alpha.iter().try_for_each(Operand::unchanged)?;
         residual.iter().try_for_each(Operand::unchanged)
     })
 }
