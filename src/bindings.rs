@@ -1,4 +1,4 @@
-// include/ fnv1a b0c3585454dd3b4d9f5b8dac024afb9c
+// include/ fnv1a b46bc2ccd1d1bb99f1dfc9bf84e15387
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3702,9 +3702,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** sum = crk_rms_norm of x by x_alpha, plus residual; dst = crk_rms_norm of sum by alpha. It is for layers that normalise
- what they add, such as Gemma's. Each step rounds to the dtype, and both norms have the same `eps`. residual and sum
- must be given; {NULL, 0} as `x_alpha` stands for ones. The rest is as for crk_add_rms_norm, but with up to four
+    /** sum = crk_rms_norm of x by x_alpha, plus residual; dst = crk_rms_norm of sum by alpha. For layers that normalise what
+ they add, such as Gemma's. Each step rounds to the dtype, and both norms have the same `eps`. residual and sum must
+ be given; {NULL, 0} as `x_alpha` stands for ones. The rest is as for crk_add_rms_norm, but with up to four
  launches.*/
     pub fn crk_norm_add_rms_norm(
         self_: crk_device_t,

@@ -44,9 +44,9 @@ CRK_API crk_status_t crk_add_rms_norm(crk_device_t self, crk_dtype_t dtype, size
                                       crk_const_view_t x, crk_const_view_t residual, crk_const_view_t alpha,
                                       crk_view_t sum, crk_view_t dst, crk_view_t columns, float eps);
 
-/* sum = crk_rms_norm of x by x_alpha, plus residual; dst = crk_rms_norm of sum by alpha. It is for layers that normalise
- * what they add, such as Gemma's. Each step rounds to the dtype, and both norms have the same `eps`. residual and sum
- * must be given; {NULL, 0} as `x_alpha` stands for ones. The rest is as for crk_add_rms_norm, but with up to four
+/* sum = crk_rms_norm of x by x_alpha, plus residual; dst = crk_rms_norm of sum by alpha. For layers that normalise what
+ * they add, such as Gemma's. Each step rounds to the dtype, and both norms have the same `eps`. residual and sum must
+ * be given; {NULL, 0} as `x_alpha` stands for ones. The rest is as for crk_add_rms_norm, but with up to four
  * launches. */
 CRK_API crk_status_t crk_norm_add_rms_norm(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols,
                                            crk_const_view_t x, crk_const_view_t x_alpha, crk_const_view_t residual,
