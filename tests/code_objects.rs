@@ -403,8 +403,8 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("1024 registers", "attention", "", 3),
     ("", "attention", "", 4),
     ("64 lanes", "attention_split", "", 1),
-    // The lines of eight ranks, twice. A launch has few blocks, one for each row.
-    ("64 lanes", "comm", "one_shot_norm_", 7),
+    // A thread has two lines of a row, and waits for those of four ranks. A launch has few blocks, one for each row.
+    ("64 lanes", "comm", "one_shot_norm_", 6),
     // The sums of the block's waves meet in 32 KiB of shared memory.
     ("", "attention_split", "_512_split", 2),
     ("", "attention_split", "", 4),
