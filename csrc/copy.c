@@ -30,21 +30,23 @@ static crk_status_t check_download(const char *where, const void *dst, crk_const
 }
 
 static crk_status_t upload(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes) {
-  crk_status_t status;
-  if (!crk_priv_staging_upload(self, where, dst, src, bytes, &status)) {
-    CRK_TRY(crk_priv_copy_start(self, where, dst, src, bytes, CRK_COPY_TO_DEVICE));
-    status = crk_priv_stream_wait(self);
+  bool is_staged;
+  CRK_TRY(crk_priv_staging_takes(self, bytes, &is_staged));
+  if (is_staged) {
+    return crk_priv_staging_upload(self, where, dst, src, bytes);
   }
-  return status;
+  CRK_TRY(crk_priv_copy_start(self, where, dst, src, bytes, CRK_COPY_TO_DEVICE));
+  return crk_priv_stream_wait(self);
 }
 
 static crk_status_t download(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes) {
-  crk_status_t status;
-  if (!crk_priv_staging_download(self, where, dst, src, bytes, &status)) {
-    CRK_TRY(crk_priv_copy_start(self, where, dst, src, bytes, CRK_COPY_TO_HOST));
-    status = crk_priv_errors_wait(self);
+  bool is_staged;
+  CRK_TRY(crk_priv_staging_takes(self, bytes, &is_staged));
+  if (is_staged) {
+    return crk_priv_staging_download(self, where, dst, src, bytes);
   }
-  return status;
+  CRK_TRY(crk_priv_copy_start(self, where, dst, src, bytes, CRK_COPY_TO_HOST));
+  return crk_priv_errors_wait(self);
 }
 
 crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {

@@ -14,7 +14,6 @@ void crk_priv_staging_deinit(crk_device_t device) {
   }
 }
 
-/* Allocates the memory on first use. */
 static crk_status_t prepare(crk_device_t device) {
   crk_staging_t *self = &device->staging;
   if (self->memory != NULL || self->is_missing) {
@@ -29,7 +28,14 @@ static crk_status_t prepare(crk_device_t device) {
   return self->is_missing ? CRK_OK : status;
 }
 
-static crk_status_t upload(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes) {
+crk_status_t crk_priv_staging_takes(crk_device_t device, size_t bytes, bool *takes) {
+  const bool is_small = bytes <= CRK_STAGED_MOST;
+  CRK_TRY(is_small ? prepare(device) : CRK_OK);
+  *takes = is_small && !device->staging.is_missing;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_staging_upload(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes) {
   crk_staging_t *self = &device->staging;
   if (bytes > CRK_STAGED_UPLOADS - self->used) {
     CRK_TRY(crk_priv_stream_wait(device));
@@ -41,37 +47,11 @@ static crk_status_t upload(crk_device_t device, const char *where, void *dst, co
   return crk_priv_copy_start(device, where, dst, part, bytes, CRK_COPY_TO_DEVICE);
 }
 
-static crk_status_t download(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes) {
+crk_status_t crk_priv_staging_download(crk_device_t device, const char *where, void *dst, const void *src,
+                                       size_t bytes) {
   char *part = device->staging.memory + CRK_STAGED_UPLOADS;
   CRK_TRY(crk_priv_copy_start(device, where, part, src, bytes, CRK_COPY_TO_HOST));
   CRK_TRY(crk_priv_idle_wait(device));
   memcpy(dst, part, bytes);
   return crk_priv_errors_take(device);
-}
-
-/* Whether a copy goes through the memory, which is there then unless *status is an error. */
-static bool takes(crk_device_t device, size_t bytes, crk_status_t *status) {
-  if (bytes > CRK_STAGED_MOST) {
-    return false;
-  }
-  *status = prepare(device);
-  return !device->staging.is_missing;
-}
-
-bool crk_priv_staging_upload(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes,
-                             crk_status_t *status) {
-  if (!takes(device, bytes, status)) {
-    return false;
-  }
-  *status = *status == CRK_OK ? upload(device, where, dst, src, bytes) : *status;
-  return true;
-}
-
-bool crk_priv_staging_download(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes,
-                               crk_status_t *status) {
-  if (!takes(device, bytes, status)) {
-    return false;
-  }
-  *status = *status == CRK_OK ? download(device, where, dst, src, bytes) : *status;
-  return true;
 }

@@ -22,15 +22,17 @@ typedef struct crk_staging {
 /* The handle's stream is idle. */
 void crk_priv_staging_deinit(crk_device_t device);
 
-/* Copies `bytes` bytes to the device, for the public function `where`. `src` may be changed after the call. Returns
- * false, and has done nothing, if the copy must go without staging. The caller is inside of the handle's
- * `capture_turns`, and the handle is not being captured. */
-bool crk_priv_staging_upload(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes,
-                             crk_status_t *status);
+/* Writes whether a copy of `bytes` bytes goes through the memory, which this allocates on first use. The callers of
+ * these three are inside of the handle's `capture_turns`, and the handle is not being captured. */
+crk_status_t crk_priv_staging_takes(crk_device_t device, size_t bytes, bool *takes);
 
-/* The same from the device. Where the wait fails, `dst` keeps its bytes. Otherwise *status may be an error of an
- * earlier operation, as crk_priv_errors_take returns it, and the bytes are there. */
-bool crk_priv_staging_download(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes,
-                               crk_status_t *status);
+/* Copies bytes that the memory takes to the device, for the public function `where`. `src` may be changed after the
+ * call. */
+crk_status_t crk_priv_staging_upload(crk_device_t device, const char *where, void *dst, const void *src, size_t bytes);
+
+/* The same from the device. Where the wait fails, `dst` keeps its bytes. Where crk_priv_errors_take fails, the bytes
+ * are there. */
+crk_status_t crk_priv_staging_download(crk_device_t device, const char *where, void *dst, const void *src,
+                                       size_t bytes);
 
 #endif

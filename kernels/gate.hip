@@ -17,17 +17,15 @@ CRK_FN void gate_columns(const T *x, const T *up, T *dst, block_q8_1 *columns, u
        first += static_cast<uint64_t>(blocks) * CRK_QUANTIZE_THREADS) {
     const uint64_t p = first + thread_index().x;
     pack<T, V> y = {};
-    pack<float, V> values = {};
     if (p < packs) {
       const pack<T, V> a = load_aligned<T, V>(x + p * V), b = load_aligned<T, V>(up + p * V);
       CRK_UNROLL
       for (int i = 0; i < V; i++) {
         y.v[i] = gate<Op, T>()(a.v[i], b.v[i]);
-        values.v[i] = convert<float>(y.v[i]);
       }
       store_pack(dst + p * V, y);
     }
-    const q8_1_share<V> share = quantize_share(values, CRK_SUM_OF_CODES);
+    const q8_1_share<V> share = quantize_share(y, CRK_SUM_OF_CODES);
     if (p < packs) {
       share.store(columns, p * V);
     }

@@ -64,8 +64,8 @@ impl RocmStorage {
         })
     }
 
-    /// `x + residual` and its `rms_norm`, in one launch; without a residual, the norm of `x`. The weights beside the
-    /// residual are those of a norm of `x` before the sum, with the same `eps`. All tensors are contiguous.
+    /// `x + residual` and its `rms_norm`, in one launch; without a residual, the norm of `x`. With weights
+    /// beside the residual, the norm of `x` by them takes the place of `x`. All tensors are contiguous.
     /// `for_products`: the last norm is the input of quantized products, so its activations are made with it.
     pub fn add_rms_norm<'a>(
         &'a self,

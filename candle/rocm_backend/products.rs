@@ -16,7 +16,7 @@ use candle::{
     rocm_backend::{Caches, Heads, RocmStorage, kernels},
 };
 
-/// The weights of a layer that multiplies by them, and what it adds to the products.
+/// The matrix by which a layer multiplies, and the bias that it adds to the products.
 pub enum Weights<'a> {
     /// Rows of a matrix.
     Quantized(&'a QTensor, Range<usize>, Option<&'a Tensor>),
@@ -137,7 +137,7 @@ pub fn parts<const N: usize>(layer: &dyn Product, counts: [usize; N]) -> Result<
     one_per_layer(ranges.into_iter().map(part).collect::<Result<Vec<_>>>()?)
 }
 
-/// The layer of which all these are parts, and their rows there. None if one is no part, or one of another layer.
+/// If all layers are parts of one layer: that layer, and the rows of each part. None otherwise.
 fn common<'a>(layers: &[&'a dyn Product]) -> Option<(&'a dyn Product, Vec<Range<usize>>)> {
     let parts = layers.iter().map(|layer| layer.whole()).collect::<Option<Vec<_>>>()?;
     let (whole, _) = *parts.first()?;
@@ -145,7 +145,7 @@ fn common<'a>(layers: &[&'a dyn Product]) -> Option<(&'a dyn Product, Vec<Range<
     same.then(|| (whole, parts.into_iter().map(|(_, rows)| rows).collect()))
 }
 
-/// Quantized weights on a ROCm device, and what is added to the products.
+/// Quantized weights on a ROCm device, and the bias that their products get, if there is one.
 #[cfg(feature = "_rocm")]
 type QuantizedOn<'a> = (QRows<'a>, Option<&'a Tensor>);
 
@@ -218,9 +218,14 @@ fn with_rows(storage: RocmStorage, x: &Tensor, n: usize) -> Tensor {
 
 /// The products of one input with several layers. An example is the layers of queries, keys and values.
 pub fn products<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result<[Tensor; N]> {
-    if let Some(done) = launched(layers, x)? {
-        return Ok(done);
+    match launched(layers, x)? {
+        Some(done) => Ok(done),
+        None => forwarded(layers, x),
     }
+}
+
+/// [`products`] by the layers' own ops: parts of one layer are one product.
+fn forwarded<const N: usize>(layers: [&dyn Product; N], x: &Tensor) -> Result<[Tensor; N]> {
     let results = match common(&layers) {
         Some((whole, parts)) => {
             let all = whole.forward(x)?;
@@ -331,7 +336,7 @@ pub fn products_of_heads(layers: [&dyn Product; 3], x: &Tensor, [heads, kv_heads
         Some(done) => done,
         None => match heads_of_a_product(layers, x, [heads, kv_heads, kv_heads])? {
             Some(done) => return Ok(done),
-            None => products(layers, x)?,
+            None => forwarded(layers, x)?,
         },
     };
     let split = |t: Tensor, heads: usize| t.reshape((batch, tokens, heads, ()))?.transpose(1, 2);

@@ -227,8 +227,8 @@ fn quantized_rows(
     quantized_nn::Linear::from_arc(Arc::new(weights), bias)
 }
 
-/// Quantized and dense, with biases and without: formats whose rows begin at odd multiples of two bytes, a format
-/// without products, rows that few kernels take, inputs of few rows and of many.
+/// Parts of quantized and of dense matrices, with and without biases. Rows of some formats begin at odd multiples of
+/// two bytes; one format has no products; few kernels take some of the rows. Inputs have few rows, and many.
 #[test]
 fn parts_of_one_matrix() -> Result<()> {
     let device = device();

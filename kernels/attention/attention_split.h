@@ -212,12 +212,7 @@ CRK_FN void store_result(const crk_attention_call_t &call, const split_work &wor
   }
   void *const columns = reread(call).columns;
   if (columns != nullptr) {
-    pack<float, 4> values;
-    CRK_UNROLL
-    for (int j = 0; j < 4; j++) {
-      values.v[j] = convert<float>(result.v[j]);
-    }
-    const q8_1_share<4> share = quantize_share(values, CRK_SUM_OF_CODES);
+    const q8_1_share<4> share = quantize_share(result, CRK_SUM_OF_CODES);
     if (exists) {
       share.store(static_cast<block_q8_1 *>(columns), at);
     }

@@ -48,8 +48,8 @@ struct vec_plan {
       pieces == 8 && parts == 1 && most_chunk % (2 * most_lanes) == 0 && Columns == 1 ? 2 : 1;
   static constexpr bool in_place = pieces == 1 || together == 2; /* the compiler knows which bits are a piece's */
 
-  /* Whether short rows, of at most half a chunk, may have code of their own. It leaves out the other half of a lane's
-   * pieces, which must be those of other blocks. */
+  /* Whether short rows, of at most half a chunk, may have code of their own. That code takes half of a lane's pieces.
+   * The other half must belong to other blocks. */
   static constexpr bool has_short = steps >= 2 * together;
   CRK_FN static uint32_t half_blocks() { return chunk(wave_size()) / pieces / 2; }
   CRK_FN static piece_place part_of(uint32_t t) {

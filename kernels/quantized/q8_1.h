@@ -64,9 +64,14 @@ struct q8_1_share {
 
 /* Quantizes a lane's elements. `sums` says what s is: CRK_SUM_OF_VALUES or CRK_SUM_OF_CODES. Values are added up in
  * pairs, as (a + b) + (c + d); then a butterfly adds the sums of the lanes. */
-template <int V>
-CRK_FN q8_1_share<V> quantize_share(pack<float, V> values, uint32_t sums) {
+template <int V, class T>
+CRK_FN q8_1_share<V> quantize_share(const pack<T, V> &elements, uint32_t sums) {
   constexpr int lanes = 32 / V;
+  pack<float, V> values;
+  CRK_UNROLL
+  for (int i = 0; i < V; i++) {
+    values.v[i] = convert<float>(elements.v[i]);
+  }
   float most = abs(values.v[0]);
   CRK_UNROLL
   for (int i = 1; i < V; i++) {
@@ -98,17 +103,6 @@ CRK_FN q8_1_share<V> quantize_share(pack<float, V> values, uint32_t sums) {
   return share;
 }
 
-template <class T>
-CRK_FN pack<float, 4> load_four(const T *from) {
-  const pack<T, 4> loaded = load_pack<T, 4>(from);
-  pack<float, 4> values;
-  CRK_UNROLL
-  for (int i = 0; i < 4; i++) {
-    values.v[i] = convert<float>(loaded.v[i]);
-  }
-  return values;
-}
-
 /* Four elements per thread, 8 threads per q8_1 block: a block of 128 threads quantizes 512 elements of a row at a
  * time. */
 template <class T>
@@ -118,13 +112,13 @@ CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint6
     const T *from = x + row * k;
     for (uint64_t tile = block_index().x; tile * 512 < padded; tile += blocks_x) {
       const uint64_t column = tile * 512 + thread_index().x * 4;
-      pack<float, 4> values = {};
+      pack<T, 4> values = {};
       if (column + 4 <= k) {
-        values = load_four(from + column);
+        values = load_pack<T, 4>(from + column);
       } else {
         CRK_UNROLL
         for (int i = 0; i < 4; i++) {
-          values.v[i] = column + i < k ? convert<float>(from[column + i]) : 0.0f;
+          values.v[i] = column + i < k ? from[column + i] : T(0.0f);
         }
       }
       const q8_1_share<4> share = quantize_share(values, sums);

@@ -17,21 +17,28 @@ CRK_FN T sum_of(T a, T b) {
   return convert<T>(convert<A>(a) + convert<A>(b));
 }
 
+/* The numbers of pack i of a norm, whose scale is known, rounded to the dtype. */
+template <int P, class T>
+CRK_FN auto normed_pack(const held_row<T, P, even_row> &held, float scale, const held_values<T, P, even_row> &alpha,
+                        int i) {
+  constexpr int V = held_row<T, P, even_row>::V;
+  pack<T, V> y;
+  CRK_UNROLL
+  for (int j = 0; j < V; j++) {
+    y.v[j] = convert<T>(product(held.at(i * V + j) * scale, alpha.at(i * V + j)));
+  }
+  return y;
+}
+
 /* x = x / sqrt(mean(x^2) + eps) * alpha, rounded to the dtype. `sums` is shared memory for group_lanes numbers. */
 template <int P, class T>
 CRK_FN void norm_in_place(held_row<T, P, even_row> &held, const row_set<T> &set, const T *alpha, float *sums,
                           float eps) {
-  constexpr int V = held_row<T, P, even_row>::V;
   const held_values<T, P, even_row> a = held.load_parameter(alpha, 1.0f);
   const float scale = rms_scale(held, set, sums, eps);
   CRK_UNROLL
   for (int i = 0; i < P; i++) {
-    pack<T, V> y;
-    CRK_UNROLL
-    for (int j = 0; j < V; j++) {
-      y.v[j] = convert<T>(product(held.at(i * V + j) * scale, a.at(i * V + j)));
-    }
-    held.x.piece[i] = packed<T>::of(y);
+    held.x.piece[i] = packed<T>::of(normed_pack(held, scale, a, i));
   }
 }
 
@@ -71,19 +78,13 @@ CRK_FN void add_rms_norm_held(const row_set<T> &set, const T *src_alpha, const T
     const float scale = rms_scale(held, set, sums + at.turn * group_lanes, eps);
     CRK_UNROLL
     for (int i = 0; i < P; i++) {
-      pack<T, V> y;
-      pack<float, V> value;
-      CRK_UNROLL
-      for (int j = 0; j < V; j++) {
-        y.v[j] = convert<T>(product(held.at(i * V + j) * scale, a.at(i * V + j)));
-        value.v[j] = convert<float>(y.v[j]);
-      }
+      const pack<T, V> y = normed_pack(held, scale, a.x, i);
       const uint32_t p = static_cast<uint32_t>(i);
       if (held.share.stores(p)) {
         store_pack(held.share.dst + held.share.column(p), y);
       }
       if (blocks != nullptr) {
-        const q8_1_share<V> share = quantize_share(value, CRK_SUM_OF_CODES);
+        const q8_1_share<V> share = quantize_share(y, CRK_SUM_OF_CODES);
         if (held.share.stores(p)) {
           share.store(blocks, first + held.share.column(p));
         }

@@ -551,8 +551,8 @@ const NORM_SIZES: &[(usize, usize)] = &[
     (300, 64),
 ];
 
-/// The norm of a sum, with and without a residual, alpha and activations, beside its steps. If `normed`, one of what is
-/// added is a norm itself.
+/// The norm of a sum beside its steps: with and without a residual, alpha and activations. If `normed`, the first
+/// summand is a norm.
 fn add_norm(target: &Target, name: &str, t: Type, normed: bool) -> Outcome {
     each_case(target, "fused", name, 4 * NORM_SIZES.len(), |rng, index| {
         let (rows, cols) = NORM_SIZES[index % NORM_SIZES.len()];
