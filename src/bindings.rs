@@ -1,4 +1,4 @@
-// include/ fnv1a b46bc2ccd1d1bb99f1dfc9bf84e15387
+// include/ fnv1a dad6520e5b8a88a96049a705275d099b
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1014,6 +1014,15 @@ unsafe extern "C" {
  ends the wait. Fails also as crk_device_synchronize does. Fails with CRK_CAPTURE while the handle is captured. An
  abort lasts up to a second longer while graphs with collectives of the communicator live; destroy them then.*/
     pub fn crk_comm_wait(self_: crk_comm_t, timeout_ms: u32) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The same for the work that came before `event` was recorded in a stream of the device. Later work may be under way:
+ so a program gives its device the next step before it reads the results of this one.*/
+    pub fn crk_comm_wait_event(
+        self_: crk_comm_t,
+        event: crk_event_t,
+        timeout_ms: u32,
+    ) -> crk_status_t;
 }
 unsafe extern "C" {
     /** The calling thread's later collectives of this communicator run in the stream of `side`, another handle of the

@@ -1,6 +1,6 @@
 //! Communicators: sums, gathers and messages among ranks, each with a device of its own.
 use crate::error::check;
-use crate::{CommId, CommOp, DType, Device, Error, Result, Status, View, sys};
+use crate::{CommId, CommOp, DType, Device, Error, Event, Result, Status, View, sys};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -110,6 +110,13 @@ impl Comm {
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         // SAFETY: a live communicator.
         self.device.reporting(|| check(unsafe { sys::crk_comm_wait(self.raw, milliseconds(timeout)) }))
+    }
+
+    /// The same for the work that came before `event` was recorded; later work may be under way: `crk_comm_wait_event`.
+    pub fn wait_event(&self, event: &Event, timeout: Option<Duration>) -> Result<()> {
+        // SAFETY: a live communicator and a live event.
+        self.device
+            .reporting(|| check(unsafe { sys::crk_comm_wait_event(self.raw, event.raw(), milliseconds(timeout)) }))
     }
 
     /// Ends the communicator on this rank, also while another thread waits in a call of it.

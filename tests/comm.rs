@@ -358,6 +358,7 @@ fn on_named_devices() {
     everything(&devices, None, &[1, 1023], &[CommOp::Sum]);
     replays(&devices, PATIENCE);
     replays(&devices, None);
+    reads_while_a_rank_waits(&devices);
     for timeout in [PATIENCE, None] {
         on_ranks(&devices, timeout, |comm| {
             assert_eq!(add_ones(comm).expect("all call"), devices.len() as f32);
@@ -373,6 +374,33 @@ fn on_named_devices() {
             }
         });
     }
+}
+
+/// Rank 0 reads the results of a step while its GPU waits for another rank in the next one.
+fn reads_while_a_rank_waits(devices: &[String]) {
+    let is_read = std::sync::Barrier::new(devices.len());
+    on_ranks(devices, None, |comm| {
+        let (device, size) = (comm.device(), devices.len() as f32);
+        assert_eq!(add_ones(comm).expect("all call"), size);
+        let [first, second] = [0; 2].map(|_| device.upload(&[1f32; 8]).expect("memory"));
+        let host = device.alloc_host(32).expect("memory");
+        let event = device.event().expect("an event");
+        comm.all_reduce_in_place(DType::F32, CommOp::Sum, &first, 8).expect("a sum");
+        // SAFETY: nobody reads it before the wait for the event.
+        unsafe { first.read_async(&host) }.expect("a copy");
+        event.record(device).expect("a mark");
+        if comm.rank() != 0 {
+            is_read.wait();
+        }
+        comm.all_reduce_in_place(DType::F32, CommOp::Sum, &second, 8).expect("a sum");
+        if comm.rank() == 0 {
+            comm.wait_event(&event, PATIENCE).expect("the first sum");
+            assert_eq!(host.as_slice::<f32>(), [size; 8]);
+            is_read.wait();
+        }
+        comm.wait(PATIENCE).expect("the second sum");
+        assert_eq!(second.download::<f32>().expect("a copy"), [size; 8]);
+    });
 }
 
 /// Graphs of collectives alone.

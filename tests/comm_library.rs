@@ -671,6 +671,37 @@ fn a_lost_rank_ends_in_an_error() {
     });
 }
 
+/// The wait is for an event that the program has recorded: it marks nothing itself. It ends in an error like the wait for
+/// all work.
+#[test]
+fn waits_for_an_event() {
+    with_rccl("waits_for_an_event", || {
+        let (controls, device) = (Controls::get(), open(0));
+        let comm = single(&device, PATIENCE).expect("a communicator");
+        let (buffer, event) = (device.upload(&[1f32; 8]).expect("memory"), device.event().expect("an event"));
+        comm.wait_event(&event, PATIENCE).expect("nothing is recorded");
+        comm.all_reduce_in_place(F32, SUM, &buffer, 8).expect("a sum");
+        event.record(&device).expect("a mark");
+        let records = controls.calls("hipEventRecord");
+        comm.wait_event(&event, PATIENCE).expect("the sum");
+        assert_eq!(controls.calls("hipEventRecord"), records);
+        device
+            .capture(|| {
+                let words = ["crk_comm_wait_event: "];
+                refused(comm.wait_event(&event, PATIENCE), Status::Capture, &words);
+                Ok::<_, Error>(())
+            })
+            .expect("a capture");
+        event.record(&device).expect("a mark");
+        controls.fail("hipEventQuery", 0, 600);
+        let words = ["crk_comm_wait_event: the work of rank 0 was not done within 300 ms; another rank may be lost"];
+        refused(comm.wait_event(&event, short(300)), Status::PeerLost, &words);
+        controls.fail("hipEventQuery", 0, 0);
+        refused(comm.wait_event(&event, PATIENCE), Status::PeerLost, &["the communicator has ended: "]);
+        works(&device);
+    });
+}
+
 /// Another thread aborts a communicator without a timeout. The double ends the process if a call then still uses it.
 #[test]
 fn an_abort_meets_a_thread_that_polls() {

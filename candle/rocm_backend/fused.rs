@@ -531,6 +531,50 @@ pub fn likeliest(logits: &Tensor, temperature: f64, k: Option<usize>, p: Option<
     Ok(Some(Likeliest { tokens, probabilities }))
 }
 
+/// The probabilities of which [`draw`] downloads the sum. With so many a vocabulary has about as many sums.
+const DRAWN_TOGETHER: usize = 256;
+
+/// A token of `softmax(logits / temperature)`. `number` gets the sum of all probabilities, about 1, and returns a
+/// number from 0 to below it; the token is the first one up to which the probabilities add up to more. The device adds
+/// the probabilities of neighbouring tokens, so only the sums are downloaded, and the probabilities of one of them. None
+/// where Candle must do it: on other devices, for logits that are no vector of f32, and where the sum is no positive
+/// number.
+///
+/// A number gives Candle's own token, unless it lies at the border of two tokens: sums are rounded in another way.
+pub fn draw(logits: &Tensor, temperature: f64, number: impl FnOnce(f32) -> Result<f32>) -> Result<Option<u32>> {
+    let count = logits.elem_count();
+    if !logits.device().is_rocm() || logits.rank() != 1 || logits.dtype() != DType::F32 || count == 0 {
+        return Ok(None);
+    }
+    let probabilities = crate::ops::softmax_last_dim(&(logits / temperature)?)?;
+    let blocks = count.div_ceil(DRAWN_TOGETHER);
+    let whole = probabilities.pad_with_zeros(0, 0, blocks * DRAWN_TOGETHER - count)?;
+    let sums = whole.reshape((blocks, DRAWN_TOGETHER))?.sum(1)?.to_vec1::<f32>()?;
+    let total = sums.iter().map(|sum| f64::from(*sum)).sum::<f64>() as f32;
+    if !(total > 0.0 && total.is_finite()) {
+        return Ok(None);
+    }
+    let mut left = f64::from(number(total)?);
+    let block = first_beyond(&sums, &mut left);
+    let length = DRAWN_TOGETHER.min(count - block * DRAWN_TOGETHER);
+    let some = probabilities.narrow(0, block * DRAWN_TOGETHER, length)?.to_vec1::<f32>()?;
+    Ok(Some((block * DRAWN_TOGETHER + first_beyond(&some, &mut left)) as u32))
+}
+
+/// The first number up to which `numbers` add up to more than `left`, from which those before it are subtracted. Where
+/// rounding leaves none, the last one above 0.
+fn first_beyond(numbers: &[f32], left: &mut f64) -> usize {
+    let (mut found, mut rest) = (0, *left);
+    for (i, number) in numbers.iter().enumerate().filter(|(_, number)| **number > 0.0) {
+        (found, *left) = (i, rest);
+        rest -= f64::from(*number);
+        if rest < 0.0 {
+            break;
+        }
+    }
+    found
+}
+
 /// The experts of some tokens.
 pub struct Routes {
     /// (tokens, topk): the weights of a token's experts, largest first.

@@ -186,6 +186,11 @@ impl Comm {
         self.comm.wait(timeout).w()
     }
 
+    /// The same for the work that came before `event` was recorded in the device's stream. Later work may be under way.
+    pub fn wait_for_event(&self, event: &kernels::Event, timeout: Option<Duration>) -> Result<()> {
+        self.comm.wait_event(event, timeout).w()
+    }
+
     /// Ends the communicator on this rank, also while another thread waits in a call of it.
     pub fn abort(&self) -> Result<()> {
         self.comm.abort().w()

@@ -8,7 +8,7 @@ use candle_nn::{
     fused::{self, Scores},
     kv_cache::{ConcatKvCache, KvCache, RotatingKvCache},
 };
-use candle_rocm_tests::device;
+use candle_rocm_tests::{device, says};
 use candle_transformers::{
     models::{gemma3, mistral, phi3},
     quantized_nn,
@@ -1354,6 +1354,43 @@ fn likeliest_tokens() -> Result<()> {
     assert!(none(&logits, None, Some(0.0))?);
     assert!(none(&logits.to_device(&Device::Cpu)?, Some(40), None)?);
     assert!(none(&logits.to_dtype(DType::F16)?, Some(40), None)?);
+    Ok(())
+}
+
+/// Tokens that are drawn by sums, beside the probabilities on the host. A number in the middle of a token's part gives
+/// the token.
+#[test]
+fn drawn_tokens() -> Result<()> {
+    let device = device();
+    for count in [1, 7, 256, 257, 5000] {
+        // No token at some places, also at both ends.
+        let logits: Vec<f32> = (0..count)
+            .map(|i| if count > 1 && i % 5 == 0 { f32::NEG_INFINITY } else { ((i * 37) % 11) as f32 / 2. })
+            .collect();
+        let logits = Tensor::new(logits, &device)?;
+        let probabilities = candle_nn::ops::softmax_last_dim(&(&logits / 0.7)?)?.to_vec1::<f32>()?;
+        let mut before = 0f64;
+        for (token, probability) in probabilities.iter().enumerate() {
+            let middle = before + f64::from(*probability) / 2.;
+            before += f64::from(*probability);
+            if *probability > 0. && (token < 8 || token % 97 == 0 || token + 3 > count) {
+                let found = fused::draw(&logits, 0.7, |sum| {
+                    assert!((sum - 1.).abs() < 1e-5, "{count} tokens: the sum is {sum}");
+                    Ok(middle as f32)
+                })?;
+                assert_eq!(found, Some(token as u32), "{count} tokens");
+            }
+        }
+        let last = probabilities.iter().rposition(|probability| *probability > 0.).expect("a token");
+        let found = fused::draw(&logits, 0.7, Ok)?;
+        assert_eq!(found, Some(last as u32), "a number that is the sum, of {count} tokens");
+    }
+    let ones = Tensor::ones(9, DType::F32, &device)?;
+    let none = |logits: &Tensor| Ok::<_, candle_core::Error>(fused::draw(logits, 1.0, Ok)?.is_none());
+    assert!(none(&ones.to_device(&Device::Cpu)?)? && none(&ones.to_dtype(DType::F16)?)?);
+    assert!(none(&ones.reshape((3, 3))?)? && none(&ones.narrow(0, 0, 0)?)?);
+    assert!(none(&(&ones * f64::NAN)?)?, "probabilities that are no numbers");
+    says!(fused::draw(&ones, 1.0, |_| candle_core::bail!("no number")), "no number");
     Ok(())
 }
 

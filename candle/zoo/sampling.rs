@@ -1,4 +1,5 @@
-//! `LogitsProcessor` on a ROCm device: top-k and top-p sampling by the likeliest tokens alone.
+//! `LogitsProcessor` on a ROCm device: top-k and top-p sampling by the likeliest tokens alone, and sampling of all
+//! tokens by sums of their probabilities.
 use candle_core::{Device, Result, Tensor};
 use candle_transformers::generation::{LogitsProcessor, Sampling};
 use libtest_mimic::{Failed, Trial};
@@ -36,8 +37,31 @@ fn samples_as_from_all(device: &Device) -> Result<()> {
     Ok(())
 }
 
+/// Sampling of all tokens gives the token that `sample_f` finds among all probabilities. Only a number at the border of
+/// two tokens may give the other one.
+fn draws_from_sums(device: &Device) -> Result<()> {
+    let logits = Tensor::randn(0f32, 2., TOKENS, device)?;
+    for sampling in [Sampling::All { temperature: TEMPERATURE }, Sampling::TopP { p: 1.0, temperature: TEMPERATURE }] {
+        let of = |seed| LogitsProcessor::from_sampling(seed, sampling.clone());
+        let mut others = 0;
+        for seed in 0..200 {
+            let (found, expected) = (of(seed).sample(&logits)?, of(seed).sample_f(&logits, |_| {})?);
+            others += usize::from(found != expected);
+        }
+        assert!(others <= 2, "{sampling:?}: {others} of 200 tokens are others");
+    }
+    // A processor goes on with its numbers.
+    let mut both = [0; 2].map(|_| LogitsProcessor::from_sampling(7, Sampling::All { temperature: TEMPERATURE }));
+    let [found, expected] = &mut both;
+    let same = (0..50).filter(|_| found.sample(&logits).ok() == expected.sample_f(&logits, |_| {}).ok()).count();
+    assert!(same >= 49, "{same} of 50 tokens are the same");
+    Ok(())
+}
+
 pub fn trial() -> Trial {
     Trial::test("sampling", || {
-        samples_as_from_all(&candle_rocm_tests::device()).map_err(|error| Failed::from(error.to_string()))
+        let device = candle_rocm_tests::device();
+        let done = samples_as_from_all(&device).and_then(|()| draws_from_sums(&device));
+        done.map_err(|error| Failed::from(error.to_string()))
     })
 }

@@ -244,10 +244,11 @@ crk_status_t crk_comm_abort(crk_comm_t self) {
   return CRK_OK;
 }
 
-/* Waits for the stream's mark. Ends the communicator where it fails or the time is over. */
-static crk_status_t wait_for_mark(crk_comm_t self, const char *where, uint32_t timeout_ms, double deadline) {
+/* Waits for a mark in a stream. Ends the communicator where it fails or the time is over. */
+static crk_status_t wait_for_mark(crk_comm_t self, const char *where, crk_event_t mark, uint32_t timeout_ms,
+                                  double deadline) {
   for (const double begin = crk_priv_seconds();;) {
-    const crk_status_t done = crk_event_query(self->mark);
+    const crk_status_t done = crk_event_query(mark);
     if (done == CRK_OK) {
       const crk_status_t status = query(self, where);
       return status == CRK_NOT_READY ? CRK_OK : status;
@@ -271,16 +272,21 @@ static crk_status_t wait_for_mark(crk_comm_t self, const char *where, uint32_t t
   }
 }
 
-crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uint32_t timeout_ms) {
+/* Waits until all ranks are there. Ends the communicator where the time is over. */
+static crk_status_t wait_for_ranks(crk_comm_t self, const char *where, uint32_t timeout_ms, double deadline) {
   CRK_TRY(crk_priv_refuse_capture(self->device, where));
-  const double deadline = crk_priv_comm_deadline(timeout_ms);
   crk_status_t status = wait_until_ready(self, where, deadline);
   if (status == CRK_NOT_READY) {
     status = crk_priv_error(CRK_PEER_LOST, "%s: not all of the %u ranks came within %u ms", where, (unsigned)self->size,
                             (unsigned)timeout_ms);
     end(self, status);
   }
-  CRK_TRY(status);
+  return status;
+}
+
+crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uint32_t timeout_ms) {
+  const double deadline = crk_priv_comm_deadline(timeout_ms);
+  CRK_TRY(wait_for_ranks(self, where, timeout_ms, deadline));
   crk_priv_mutex_lock(&self->lock);
   crk_device_t last = self->last;
   crk_priv_mutex_unlock(&self->lock);
@@ -289,7 +295,7 @@ crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uin
   }
   const uint64_t stamp = crk_priv_heap_wait_begin(self->device);
   CRK_TRY(crk_event_record(self->mark, self->device));
-  CRK_TRY(wait_for_mark(self, where, timeout_ms, deadline));
+  CRK_TRY(wait_for_mark(self, where, self->mark, timeout_ms, deadline));
   crk_priv_heap_wait_end(self->device, stamp);
   return CRK_OK;
 }
@@ -297,6 +303,16 @@ crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uin
 crk_status_t crk_comm_wait(crk_comm_t self, uint32_t timeout_ms) {
   CRK_CHECK_HANDLE(self, COMM, "crk_comm_wait");
   CRK_TRY(crk_priv_comm_wait_for_work(self, "crk_comm_wait", timeout_ms));
+  return crk_priv_errors_take(self->device);
+}
+
+crk_status_t crk_comm_wait_event(crk_comm_t self, crk_event_t event, uint32_t timeout_ms) {
+  static const char where[] = "crk_comm_wait_event";
+  CRK_CHECK_HANDLE(self, COMM, where);
+  CRK_CHECK_HANDLE(event, EVENT, where);
+  const double deadline = crk_priv_comm_deadline(timeout_ms);
+  CRK_TRY(wait_for_ranks(self, where, timeout_ms, deadline));
+  CRK_TRY(wait_for_mark(self, where, event, timeout_ms, deadline));
   return crk_priv_errors_take(self->device);
 }
 
@@ -336,8 +352,7 @@ crk_status_t crk_comm_run_beside(crk_comm_t self, crk_device_t side) {
   return CRK_OK;
 }
 
-/* The handle whose stream this thread's collectives run in. */
-static crk_device_t device_of(crk_comm_t self) { return beside.comm == self->number ? beside.side : self->device; }
+crk_device_t crk_priv_comm_device(crk_comm_t self) { return beside.comm == self->number ? beside.side : self->device; }
 
 crk_status_t crk_comm_rank(crk_comm_t self, uint32_t *rank) {
   CRK_CHECK_HANDLE(self, COMM, "crk_comm_rank");
@@ -441,8 +456,7 @@ static crk_status_t start_of(const crk_comm_transport_t *transport, const crk_co
   return chosen > 0 ? transport->start(some, chosen) : CRK_OK;
 }
 
-/* With CANDLE_ROCM_SYNC, waits for the calls' work. */
-static crk_status_t count_operations(const crk_comm_call_t *calls, size_t count) {
+crk_status_t crk_priv_comm_count(const crk_comm_call_t *calls, size_t count) {
   for (size_t i = 0; i < count; i++) {
     crk_device_t device = calls[i].device;
     atomic_fetch_add_explicit(&device->operations, 1, memory_order_relaxed);
@@ -459,7 +473,7 @@ static crk_status_t count_operations(const crk_comm_call_t *calls, size_t count)
 static crk_status_t start_all(const crk_comm_call_t *calls, size_t count) {
   if (count == 1) {
     CRK_TRY(calls[0].comm->transport->start(calls, 1));
-    return count_operations(calls, 1);
+    return crk_priv_comm_count(calls, 1);
   }
   crk_comm_call_t *some = malloc(count * sizeof *some);
   if (some == NULL) {
@@ -471,7 +485,12 @@ static crk_status_t start_all(const crk_comm_call_t *calls, size_t count) {
     status = start_of(&crk_priv_comm_in_process, calls, count, some);
   }
   free(some);
-  return status == CRK_OK ? count_operations(calls, count) : status;
+  return status == CRK_OK ? crk_priv_comm_count(calls, count) : status;
+}
+
+crk_status_t crk_priv_comm_no_group(const char *where) {
+  CRK_REFUSE_IF(group.depth > 0, "%s: the calling thread has a group; end it first", where);
+  return CRK_OK;
 }
 
 crk_status_t crk_comm_group_begin(void) {
@@ -501,7 +520,7 @@ static crk_status_t submit(const crk_comm_call_t *call) {
     return CRK_OK;
   }
   crk_comm_call_t own = *call;
-  own.device = device_of(call->comm);
+  own.device = crk_priv_comm_device(call->comm);
   if (group.depth == 0) {
     return start_all(&own, 1);
   }
@@ -608,56 +627,6 @@ crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op
   CRK_TRY(check_call(&call));
   CRK_TRY(check_views(&call, src, 1, dst, 1, 0));
   return submit(&call);
-}
-
-static crk_status_t check_norm(const char *where, const crk_comm_norm_t *norm, size_t numel) {
-  const uint32_t element = (uint32_t)crk_dtype_size(norm->dtype);
-  const struct {
-    const char *name;
-    crk_const_view_t view;
-    size_t count;
-  } views[] = {{"x", crk_const(norm->x), numel},
-               {"residual", norm->residual, numel},
-               {"alpha", norm->alpha, norm->cols},
-               {"sum", crk_const(norm->sum), numel},
-               {"dst", crk_const(norm->dst), numel}};
-  enum { SOURCES = 3, VIEWS = sizeof views / sizeof *views };
-  for (int i = 0; i < VIEWS; i++) {
-    CRK_TRY(crk_priv_check_elements(where, views[i].name, views[i].view, views[i].count, element));
-    for (int before = 0; before < i && (i >= SOURCES || before == 0); before++) { /* x is written too */
-      CRK_TRY(crk_priv_check_apart(where, views[i].name, views[i].view.ptr, views[i].count * element,
-                                   views[before].name, views[before].view.ptr, views[before].count * element));
-    }
-  }
-  return CRK_OK;
-}
-
-crk_status_t crk_comm_add_rms_norm(crk_comm_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t x,
-                                   crk_const_view_t residual, crk_const_view_t alpha, crk_view_t sum, crk_view_t dst,
-                                   float eps) {
-  static const char where[] = "crk_comm_add_rms_norm";
-  CRK_CHECK_HANDLE(self, COMM, where);
-  uint32_t type;
-  CRK_TRY(crk_priv_activation_index(where, dtype, &type));
-  CRK_REFUSE_IF(group.depth > 0, "%s: the calling thread has a group; end it first", where);
-  const crk_comm_norm_t norm = {dtype, rows, cols, x, residual, alpha, sum, dst, eps};
-  size_t numel;
-  CRK_TRY(crk_priv_checked_product(where, "elements", rows, cols, &numel));
-  CRK_TRY(check_norm(where, &norm, numel));
-  if (numel == 0) {
-    return CRK_OK;
-  }
-  if (!crk_priv_one_shot_norm_takes(self, &norm)) {
-    CRK_TRY(crk_comm_all_reduce(self, dtype, CRK_COMM_OP_SUM, crk_const(x), x, numel));
-    return crk_add_rms_norm(device_of(self), dtype, rows, cols, crk_const(x), residual, alpha, sum, dst,
-                            (crk_view_t){NULL, 0}, eps);
-  }
-  const crk_comm_call_t call = {self, CRK_COMM_ALL_REDUCE, dtype, CRK_COMM_OP_SUM, x.ptr, x.ptr, numel,
-                                0,    device_of(self)};
-  crk_comm_set_t set;
-  CRK_TRY(crk_priv_comms_enter(&call, 1, &set));
-  CRK_TRY(crk_priv_comms_leave(&set, crk_priv_one_shot_norm_start(self, call.device, &norm)));
-  return count_operations(&call, 1);
 }
 
 crk_status_t crk_comm_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src, crk_view_t dst,

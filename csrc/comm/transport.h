@@ -142,6 +142,15 @@ bool crk_priv_comm_ended(crk_comm_t self);
 /* Fails with what has ended the communicator. */
 crk_status_t crk_priv_comm_failure(crk_comm_t self, const char *where);
 
+/* The handle whose stream this thread's collectives run in. */
+crk_device_t crk_priv_comm_device(crk_comm_t self);
+
+/* Fails if the calling thread has a group. */
+crk_status_t crk_priv_comm_no_group(const char *where);
+
+/* Counts calls that have started. With CANDLE_ROCM_SYNC, waits for their work. */
+crk_status_t crk_priv_comm_count(const crk_comm_call_t *calls, size_t count);
+
 /* Returns the handle, and sets it to NULL. */
 void *crk_priv_comm_take_handle(crk_comm_t self);
 
@@ -189,7 +198,7 @@ typedef struct crk_comm_norm {
   float eps;
 } crk_comm_norm_t;
 
-/* The same for the sum, the residual and the norm in one launch. */
+/* The same for the sum, the residual and the norm in one launch; for norm.c. */
 bool crk_priv_one_shot_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm);
 crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, crk_device_t device, const crk_comm_norm_t *norm);
 

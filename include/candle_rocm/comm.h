@@ -148,6 +148,10 @@ CRK_API crk_status_t crk_comm_query(crk_comm_t self);
  * abort lasts up to a second longer while graphs with collectives of the communicator live; destroy them then. */
 CRK_API crk_status_t crk_comm_wait(crk_comm_t self, uint32_t timeout_ms);
 
+/* The same for the work that came before `event` was recorded in a stream of the device. Later work may be under way:
+ * so a program gives its device the next step before it reads the results of this one. */
+CRK_API crk_status_t crk_comm_wait_event(crk_comm_t self, crk_event_t event, uint32_t timeout_ms);
+
 /* The calling thread's later collectives of this communicator run in the stream of `side`, another handle of the
  * communicator's device, such as one of crk_device_clone. So a sum may be under way while the device computes something
  * else. NULL means the own handle again. A thread has one communicator at a time that runs beside. All ranks run the

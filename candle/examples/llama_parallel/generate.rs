@@ -5,13 +5,13 @@ use crate::model::Llama;
 use crate::options::{Options, Source};
 use crate::weights::{Files, Random, Weights};
 use anyhow::{Context, Result, anyhow, bail};
-use candle_core::rocm_backend::rccl::{Broadcast, Comm};
-use candle_core::{DType, Device, Tensor};
+use candle_core::rocm_backend::kernels::{Event, HostBuffer};
+use candle_core::rocm_backend::rccl::Broadcast;
+use candle_core::{DType, Storage, Tensor};
 use candle_transformers::generation::{LogitsProcessor, Sampling};
 use candle_transformers::models::llama::{Config, LlamaEosToks};
 use std::io::Write;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokenizers::Tokenizer;
 
 /// The configuration of the model that the options name.
@@ -40,37 +40,44 @@ pub fn run(options: &Options, config: &Config, rank: &Rank, output: &mut dyn Wri
     if prompt.is_empty() || prompt.len() > context {
         bail!("the prompt has {} tokens; 1 to {context} fit (--context)", prompt.len());
     }
-    let mut next = Next::new(options, rank);
+    let mut next = Next::new(options, rank)?;
     if matches!(options.source, Source::Random(_)) {
         // Kernels and connections are loaded and made on their first use, which is not measured.
         for tokens in [&prompt[..], &prompt[..1]] {
-            next.token(&model.forward(&Tensor::new(tokens, &rank.device)?)?)?;
+            next.choose(&model.forward(&Tensor::new(tokens, &rank.device)?)?)?;
+            next.read()?;
             if model.length() == context {
                 break;
             }
         }
         model.clear();
-        next = Next::new(options, rank);
+        next = Next::new(options, rank)?;
     }
 
     let mut stream = tokenizer.as_ref().map(|tokenizer| tokenizer.decode_stream(true));
     let mut begin = Instant::now();
-    let mut token = next.token(&model.forward(&Tensor::new(&prompt[..], &rank.device)?)?)?;
+    let mut token = next.choose(&model.forward(&Tensor::new(&prompt[..], &rank.device)?)?)?;
+    let mut number = next.read()?;
     let reading = begin.elapsed().as_secs_f64();
     begin = Instant::now();
-    let mut tokens = Vec::new();
-    while !is_end(config, token) {
-        tokens.push(token);
+    let (mut tokens, mut chosen) = (Vec::new(), 1);
+    while !is_end(config, number) {
+        // The device has its next steps before the host waits for this one. They are in vain behind the end of a text.
+        while next.unread() < STEPS_AHEAD && chosen < options.tokens && model.length() < context {
+            token = next.choose(&model.forward(&token)?)?;
+            chosen += 1;
+        }
+        tokens.push(number);
         if let Some(stream) = stream.as_mut().filter(|_| says) {
-            if let Some(text) = stream.step(token).map_err(|error| anyhow!("token {token}: {error}"))? {
+            if let Some(text) = stream.step(number).map_err(|error| anyhow!("token {number}: {error}"))? {
                 output.write_all(text.as_bytes())?;
                 output.flush()?;
             }
         }
-        if tokens.len() == options.tokens || model.length() == context {
+        if next.unread() == 0 {
             break;
         }
-        token = next.token(&model.forward(&Tensor::new(&[token], &rank.device)?)?)?;
+        number = next.read()?;
     }
     let generating = begin.elapsed().as_secs_f64();
     if says {
@@ -78,7 +85,7 @@ pub fn run(options: &Options, config: &Config, rank: &Rank, output: &mut dyn Wri
             writeln!(output)?;
         }
         // Reading the prompt gave the first token.
-        let steps = model.length() - prompt.len();
+        let steps = tokens.len().saturating_sub(1);
         eprint!("prompt: {} tokens, {:.1} tokens/s", prompt.len(), prompt.len() as f64 / reading.max(1e-9));
         eprintln!("; generated: {} tokens, {:.1} tokens/s", tokens.len(), steps as f64 / generating.max(1e-9));
     }
@@ -155,42 +162,78 @@ fn wait(rank: &Rank) -> Result<()> {
     Ok(())
 }
 
-/// Chooses the next token. Rank 0 does, so that all ranks have the same one whatever the last bits of their logits.
-struct Next {
+/// The device has as many steps before the host reads a token. With two it never waits for the host.
+const STEPS_AHEAD: usize = 2;
+
+/// Chooses tokens. Rank 0 does, so that all ranks have the same ones whatever the last bits of their logits.
+struct Next<'a> {
+    rank: &'a Rank,
     sampler: LogitsProcessor,
     takes_highest: bool,
-    comm: Option<Arc<Comm>>,
-    device: Device,
-    is_first: bool,
-    timeout: Option<Duration>,
+    copies: Vec<Copied>,
+    chosen: usize,
+    read: usize,
 }
 
-impl Next {
-    fn new(options: &Options, rank: &Rank) -> Next {
+/// A token on its way to the host.
+struct Copied {
+    number: HostBuffer,
+    done: Event,
+}
+
+impl<'a> Next<'a> {
+    fn new(options: &Options, rank: &'a Rank) -> Result<Self> {
         let sampling = options.sampling();
-        Next {
+        let handle = rank.device.as_rocm_device()?.handle();
+        let copied = |_| Ok(Copied { number: handle.alloc_host(size_of::<u32>())?, done: handle.event()? });
+        Ok(Next {
+            rank,
             takes_highest: matches!(sampling, Sampling::ArgMax),
             sampler: LogitsProcessor::from_sampling(options.seed, sampling),
-            comm: rank.comm.clone(),
-            device: rank.device.clone(),
-            is_first: rank.number == 0,
-            timeout: Some(rank.timeout),
-        }
+            copies: (0..STEPS_AHEAD).map(copied).collect::<Result<_>>()?,
+            chosen: 0,
+            read: 0,
+        })
     }
 
-    /// The logits are a vector. Nothing is read from the device before the communicator has waited.
-    fn token(&mut self, logits: &Tensor) -> Result<u32> {
-        let Some(comm) = &self.comm else { return Ok(self.sampler.sample(logits)?) };
-        let token = if self.takes_highest && self.is_first {
+    /// How many tokens are chosen and not read; at most [`STEPS_AHEAD`].
+    fn unread(&self) -> usize {
+        self.chosen - self.read
+    }
+
+    /// The next token by its logits, a vector. It is a vector of one u32 on the device. The host waits only to sample.
+    fn choose(&mut self, logits: &Tensor) -> Result<Tensor> {
+        let Rank { number, device, comm, .. } = self.rank;
+        let token = if *number != 0 {
+            Tensor::zeros(1, DType::U32, device)?
+        } else if self.takes_highest {
             logits.argmax_keepdim(0)?
-        } else if self.is_first {
-            comm.wait_for(self.timeout)?;
-            Tensor::new(&[self.sampler.sample(logits)?], &self.device)?
         } else {
-            Tensor::zeros(1, DType::U32, &self.device)?
+            wait(self.rank)?;
+            Tensor::new(&[self.sampler.sample(logits)?], device)?
         };
-        token.inplace_op1(&Broadcast::new(comm.clone(), 0))?;
-        comm.wait_for(self.timeout)?;
-        Ok(token.to_vec1::<u32>()?[0])
+        if let Some(comm) = comm {
+            token.inplace_op1(&Broadcast::new(comm.clone(), 0))?;
+        }
+        let copied = &self.copies[self.chosen % STEPS_AHEAD];
+        match &*token.storage_and_layout().0 {
+            // SAFETY: nobody reads the number before `read` has waited for `done`.
+            Storage::Rocm(storage) => unsafe { storage.buffer().read_async(&copied.number) }?,
+            _ => bail!("the token is not on a ROCm device"),
+        }
+        copied.done.record(device.as_rocm_device()?.handle())?;
+        self.chosen += 1;
+        Ok(token)
+    }
+
+    /// The first token that was not read yet. Waits for it, and fails if another rank is lost.
+    fn read(&mut self) -> Result<u32> {
+        let copied = &self.copies[self.read % STEPS_AHEAD];
+        match &self.rank.comm {
+            Some(comm) => comm.wait_for_event(&copied.done, Some(self.rank.timeout))?,
+            None => copied.done.synchronize()?,
+        }
+        self.read += 1;
+        Ok(copied.number.as_slice()[0])
     }
 }
