@@ -488,6 +488,11 @@ fn quantized() {
             ("heads, halves of a head in pairs", |on| make_heads(on, RopeKind::Rope), &["rope_mat_vec_q4_K"]),
             ("heads, neighbours in pairs", |on| make_heads(on, RopeKind::RopeI), &["rope_i_mat_vec_q4_K"]),
             ("9 columns", |on| multiply(on, 9), &["quantize_mmq_DS4_f32", "mul_mat_q4_K_64x16_tiles"]),
+            (
+                "9 columns, long rows",
+                |on| on.device.mul_mat(Quant::Q4_K, F16, (40, 2048), 9, &on.a, &on.b, &on.dst),
+                &["quantize_mmq_DS4_f16", "mul_mat_q4_K_64x16_tiles", "matmul_f16_parts"],
+            ),
             ("16 columns", |on| multiply_rows(on, 300, 16), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x16_tiles"]),
             ("17 columns", |on| multiply_rows(on, 300, 17), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
             ("40 columns", |on| multiply_rows(on, 130, 40), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),

@@ -249,7 +249,7 @@ static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *c
   const tile_t *tile = &tiles[plan->choice];
   const char *dtype = crk_dtype_name(convolution->dtype);
   crk_matmul_t *product = &call->most.product;
-  crk_function_t function, add = NULL;
+  crk_function_t function;
   const bool transposed = convolution->transposed;
   const uint32_t kind = (transposed ? TILES : 0) + plan->choice;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_CORES + kind * CRK_DTYPE_COUNT + (uint32_t)convolution->dtype,
@@ -257,11 +257,7 @@ static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *c
                          dtype, (unsigned)tile->rows, (unsigned)tile->columns));
   uint32_t threads;
   CRK_TRY(crk_priv_block_threads(function, &threads));
-  uint64_t parts = product->parts.size, count = dst_numel(convolution);
-  if (parts > 1) {
-    CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_PARTS + (uint32_t)convolution->dtype, CRK_MODULE_MATMUL, &add,
-                           "matmul_%s_parts", dtype));
-  }
+  const uint64_t parts = product->parts.size;
   crk_priv_matmul_tiles_init(product, crk_priv_ceil_div(product->rhs.rows, tile->columns),
                              crk_priv_ceil_div(product->lhs.rows, tile->rows));
   crk_priv_cache_order_init(&product->order, self->context->info.l2_caches, plan->tiles * parts, true);
@@ -273,8 +269,7 @@ static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *c
   if (parts == 1) {
     return CRK_OK;
   }
-  const void *add_args[5] = {&sums, &parts, &count, &convolution->dst.ptr};
-  return crk_priv_launch_threads(self, add, count, add_args, 4);
+  return crk_priv_matmul_add_parts(self, convolution->dtype, sums, parts, dst_numel(convolution), convolution->dst.ptr);
 }
 
 crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolution_t *convolution) {

@@ -1,5 +1,6 @@
 /* Integer products of quantized weights with many columns. The kernels compute dst in tiles
  * (kernels/quantized/matmat.h). */
+#include "launch/matmul.h"
 #include "launch/mmq.h"
 #include "launch/product.h"
 #include "launch/sliding.h"
@@ -25,22 +26,48 @@ static bool has_wide_tiles(crk_device_t self) {
   return self->driver->backend == CRK_BACKEND_CUDA || self->context->info.wave_size == 32;
 }
 
-/* The least number of tiles for which a tile size is used. With wide tiles, units without a block would leave more idle
- * on AMD GPUs, where a unit holds two or three such blocks (not measured). */
-static uint64_t least_tiles(crk_device_t self, uint32_t choice) {
+enum {
+  PIECE_ELEMENTS = 32,
+  SMALL_ROWS = 64, /* rows of small tiles */
+  PART_ELEMENTS = 1024 /* of k in a part, at least */
+};
+
+/* How many blocks a unit gets where there are few tiles, so that the sum over k is cut into parts. On an H200 small
+ * tiles gain up to eight, large ones two, and wide ones one. AMD GPUs get two (not measured); their wide tiles have no
+ * registers for the place of a part (is_wide in kernels/quantized/matmat_tile.h). */
+static uint64_t blocks_of_unit(crk_device_t self, uint32_t choice) {
+  const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
+  if (choice < WIDE_TILES) {
+    return is_cuda ? 1 : 0;
+  }
+  return is_cuda && tiles[choice].rows <= SMALL_ROWS ? 8 : 2;
+}
+
+/* What a product is cut into: tiles, and parts of the sum over k. */
+typedef struct plan {
+  uint32_t choice; /* of a tile */
+  uint64_t parts;
+} plan_t;
+
+/* The least number of blocks for which a tile size is used. With wide tiles, units without a block would leave more
+ * idle on AMD GPUs, where a unit holds two or three such blocks (not measured). */
+static uint64_t least_blocks(crk_device_t self, uint32_t choice) {
   const uint64_t units = crk_priv_units(self);
   return choice < WIDE_TILES && self->driver->backend == CRK_BACKEND_HIP ? units : units / 2;
 }
 
-/* Chooses the largest tile for which dst has at least that many tiles: mostly one per two units. Chooses a smaller one
- * if that also holds all columns. */
-static uint32_t choose_mmq_tile(crk_device_t self, uint64_t rows, uint64_t columns) {
-  uint32_t choice = has_wide_tiles(self) ? 0 : WIDE_TILES;
-  while (choice + 1 < TILES && (columns <= tiles[choice + 1].columns ||
-                                count_tiles(&tiles[choice], rows, columns) < least_tiles(self, choice))) {
-    choice++;
+/* Chooses the largest tile for which there are at least that many blocks: mostly one per two units. Chooses a smaller
+ * one if that also holds all columns. There are at most `most` parts. */
+static plan_t make_plan(crk_device_t self, uint64_t rows, uint64_t columns, uint64_t most) {
+  for (uint32_t choice = has_wide_tiles(self) ? 0 : WIDE_TILES;; choice++) {
+    const uint64_t count = count_tiles(&tiles[choice], rows, columns);
+    const uint64_t wanted = crk_priv_units(self) * blocks_of_unit(self, choice) / count;
+    const uint64_t parts = crk_priv_greatest(crk_priv_least(wanted, most), 1);
+    const bool is_smaller = choice + 1 < TILES && columns <= tiles[choice + 1].columns;
+    if (choice + 1 == TILES || (!is_smaller && count * parts >= least_blocks(self, choice))) {
+      return (plan_t){choice, parts};
+    }
   }
-  return choice;
 }
 
 /* Scales and minima of a row per 128 elements. */
@@ -56,15 +83,16 @@ static uint32_t numbers_of_quant(crk_quant_t quant) {
   }
 }
 
-static crk_status_t launch_mmq_tiles(crk_device_t self, crk_quant_t quant, const crk_quant_info_t *info,
-                                     const crk_mmq_product_t *product, const void *weights, const void *y, void *dst) {
-  const uint32_t choice = choose_mmq_tile(self, product->rows, product->columns);
-  const tile_t *tile = &tiles[choice];
+/* Launches the blocks of a plan. With several parts, dst is scratch memory for them. */
+static crk_status_t launch_mmq_plan(crk_device_t self, crk_quant_t quant, const crk_quant_info_t *info,
+                                    const plan_t *plan, const crk_mmq_product_t *product, const void *weights,
+                                    const void *y, void *dst) {
+  const tile_t *tile = &tiles[plan->choice];
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MUL_MAT_TILES + info->index * TILES + choice, CRK_MODULE_QUANTIZED_MAT,
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MUL_MAT_TILES + info->index * TILES + plan->choice, CRK_MODULE_QUANTIZED_MAT,
                          &function, "mul_mat_%s_%ux%u_tiles", info->name, (unsigned)tile->rows,
                          (unsigned)tile->columns));
-  const uint64_t most = self->context->info.max_grid_threads / CRK_MMQ_THREADS;
+  const uint64_t most = self->context->info.max_grid_threads / CRK_MMQ_THREADS / plan->parts;
   crk_mmq_product_t shape = *product;
   shape.blocks_x = crk_priv_grid_blocks(self, crk_priv_ceil_div(product->columns, tile->columns), CRK_MMQ_THREADS);
   shape.blocks_y = (uint32_t)crk_priv_least(crk_priv_ceil_div(product->rows, tile->rows),
@@ -76,8 +104,36 @@ static crk_status_t launch_mmq_tiles(crk_device_t self, crk_quant_t quant, const
                                     ? 2 * 4 * CRK_MMQ_STEP_WORDS(tile->rows, tile->columns, numbers_of_quant(quant))
                                     : 0;
   const void *args[] = {&weights, &y, &dst, &shape};
-  const crk_dim3_t grid = {shape.blocks_x, shape.blocks_y, 1};
+  const crk_dim3_t grid = {shape.blocks_x, shape.blocks_y, (uint32_t)plan->parts};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_MMQ_THREADS, 1, 1}, shared_bytes, args);
+}
+
+static crk_status_t launch_mmq_tiles(crk_device_t self, crk_quant_t quant, const crk_quant_info_t *info,
+                                     const crk_mmq_product_t *product, const void *weights, const void *y, void *dst) {
+  static const crk_dtype_t dtypes[CRK_ACTIVATIONS] = {CRK_DTYPE_F32, CRK_DTYPE_F16, CRK_DTYPE_BF16};
+  crk_mmq_product_t shape = *product;
+  const uint64_t pieces = (uint64_t)shape.row_blocks * (info->elements / PIECE_ELEMENTS);
+  /* The parts are added up into a dst without gaps. */
+  const uint64_t most = shape.dst_stride == shape.rows ? pieces * PIECE_ELEMENTS / PART_ELEMENTS : 1;
+  plan_t plan = make_plan(self, shape.rows, shape.columns, crk_priv_greatest(most, 1));
+  const uint64_t blocks = crk_priv_greatest(crk_priv_ceil_div(pieces, CRK_MMQ_PART_PIECES), 1);
+  const uint64_t part_blocks = crk_priv_ceil_div(blocks, plan.parts);
+  plan.parts = crk_priv_ceil_div(blocks, part_blocks);
+  shape.part_blocks = (uint32_t)part_blocks;
+  if (plan.parts == 1) {
+    return launch_mmq_plan(self, quant, info, &plan, &shape, weights, y, dst);
+  }
+  const uint64_t count = shape.rows * shape.columns;
+  const crk_dtype_t dtype = dtypes[shape.dtype];
+  shape.dtype = 0;
+  shape.part_stride = count;
+  void *sums;
+  CRK_TRY(crk_alloc(self, plan.parts * count * sizeof(float), &sums));
+  crk_status_t status = launch_mmq_plan(self, quant, info, &plan, &shape, weights, y, sums);
+  if (status == CRK_OK) {
+    status = crk_priv_matmul_add_parts(self, dtype, sums, plan.parts, count, dst);
+  }
+  return crk_priv_free_after(self, status, sums);
 }
 
 crk_status_t crk_priv_product_by_tiles(crk_device_t self, const crk_product_t *product) {

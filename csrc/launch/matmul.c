@@ -269,21 +269,26 @@ static void choose_k_parts(crk_device_t self, problem_t *problem, uint64_t block
   }
 }
 
+crk_status_t crk_priv_matmul_add_parts(crk_device_t self, crk_dtype_t dtype, void *sums, uint64_t parts, uint64_t count,
+                                       void *dst) {
+  crk_function_t add;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_PARTS + (uint32_t)dtype, CRK_MODULE_MATMUL, &add, "matmul_%s_parts",
+                         crk_dtype_name(dtype)));
+  const void *args[5] = {&sums, &parts, &count, &dst};
+  return crk_priv_launch_threads(self, add, count, args, 4);
+}
+
 /* Launches blocks that each sum one part of k into scratch memory, and a kernel that adds up the parts. */
 static crk_status_t launch_matmul_parts(crk_device_t self, problem_t *problem, crk_function_t function, uint64_t across,
                                         uint64_t down, uint32_t shared_bytes) {
   crk_matmul_t *call = &problem->call;
-  crk_function_t add;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_PARTS + (uint32_t)problem->dtype, CRK_MODULE_MATMUL, &add,
-                         "matmul_%s_parts", crk_dtype_name(problem->dtype)));
-  uint64_t parts = call->parts.size, count = call->lhs.rows * call->rhs.rows * call->batch.numel;
+  const uint64_t parts = call->parts.size, count = call->lhs.rows * call->rhs.rows * call->batch.numel;
   void *dst = problem->dst, *sums;
   CRK_TRY(crk_alloc(self, parts * count * (problem->dtype == CRK_DTYPE_F64 ? 8 : 4), &sums));
   problem->dst = sums;
   crk_status_t status = launch_matmul_blocks(self, function, problem, across, down, shared_bytes);
   if (status == CRK_OK) {
-    const void *args[5] = {&sums, &parts, &count, &dst};
-    status = crk_priv_launch_threads(self, add, count, args, 4);
+    status = crk_priv_matmul_add_parts(self, problem->dtype, sums, parts, count, dst);
   }
   return crk_priv_free_after(self, status, sums);
 }

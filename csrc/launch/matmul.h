@@ -1,4 +1,4 @@
-/* matmul.h: shared by the launchers of matrix products, matmul.c, matmul_wide.c and conv_cores.c. */
+/* matmul.h: shared by the launchers of matrix products: matmul.c, matmul_wide.c, matmat.c and conv_cores.c. */
 #ifndef CRK_LAUNCH_MATMUL_H
 #define CRK_LAUNCH_MATMUL_H
 
@@ -7,6 +7,11 @@
 
 /* Numbers the tiles of a matrix: `across` tiles along n, `down` tiles along m. */
 void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t down);
+
+/* Adds up the parts of `count` sums in scratch memory, those of a part after those of the part before, and stores the
+ * totals in dst. The parts are f32, or f64 for f64. */
+crk_status_t crk_priv_matmul_add_parts(crk_device_t self, crk_dtype_t dtype, void *sums, uint64_t parts, uint64_t count,
+                                       void *dst);
 
 /* Whether the kernels of matmul_wide.h take the product of a row with `count` matrices. Its x, k and matrices are set;
  * all are contiguous along k. */

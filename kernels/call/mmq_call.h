@@ -34,7 +34,7 @@ enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_W
  * with such a tile. */
 #define CRK_MMQ_WIDE_TILES(XX, ...) XX(128, 128, __VA_ARGS__)
 #define CRK_MMQ_TILES(XX, ...)      XX(128, 64, __VA_ARGS__) XX(64, 32, __VA_ARGS__) XX(64, 16, __VA_ARGS__)
-enum { CRK_MMQ_THREADS = 256 };
+enum { CRK_MMQ_THREADS = 256, CRK_MMQ_PART_PIECES = 8 /* two steps: a block of 256 weights */ };
 
 /* Words of shared memory that hold 128 elements of a tile's rows and columns. NVIDIA GPUs have dynamic shared memory
  * for two such steps, the others static shared memory for one. */
@@ -70,12 +70,16 @@ typedef struct crk_mmq_quantize {
  * row_blocks     blocks of weights per row
  * dtype          type of dst: 0 is f32, 1 is f16, 2 is bf16
  * blocks_x, blocks_y   blocks of the grid: tiles along the columns, tiles along the rows
+ * part_blocks    blocks of CRK_MMQ_PART_PIECES pieces of 32 elements in a part of the sum over k; the last part may
+ *                have fewer
+ * part_stride    elements of dst from the results of a part to those of the next one; 0 with one part
  * across         division by blocks_x; narrow
  * order          order of the blocks, those of a row of tiles one after the other; narrow */
 typedef struct crk_mmq_product {
-  uint64_t rows, columns, weight_stride, dst_stride;
+  uint64_t rows, columns, weight_stride, dst_stride, part_stride;
   uint32_t row_blocks, dtype;
   uint32_t blocks_x, blocks_y;
+  uint32_t part_blocks, unused; /* the latter is padding */
   crk_divisor_t across;
   crk_cache_order_t order;
 } crk_mmq_product_t;

@@ -57,43 +57,43 @@ CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const Products &pr
 }
 
 /* For the launchers. Computes the thread's part of a tile: `rows` rows of weights times `columns` columns of mmq
- * blocks. blocks(step) is the address of a step's first block. A step is loaded while the one before it is multiplied,
- * to registers or, if the GPU can copy without registers, to a second tile. */
+ * blocks, from piece `begin` of a row on and up to `end`, in whole steps. blocks(step) is the address of a step's first
+ * block. A step is loaded while the one before it is multiplied, to registers or, if the GPU can copy without
+ * registers, to a second tile. */
 template <class T, class Copies = async_copies, class Products, class B, class Blocks>
 CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahead<Products, B, T::rows> &ahead,
-                            uint32_t columns, Blocks blocks, sums<Products> &sum) {
+                            uint32_t begin, uint32_t end, uint32_t columns, Blocks blocks, sums<Products> &sum) {
   constexpr int count = pieces_ahead<Products, B, T::rows>::count;
   constexpr bool two_tiles = Copies::present;
   using block_loads = blocks_ahead<Products::threads, T::count>;
-  const uint32_t pieces = ahead.pieces;
   clear<Products>(sum);
-  if (pieces == 0) {
+  if (begin >= end) {
     return;
   }
   block_loads loaded;
   CRK_UNROLL
   for (int n = 0; n < count; n++) {
-    ahead.fetch(n, 0);
+    ahead.fetch(n, begin);
   }
   if constexpr (two_tiles) {
-    block_loads::template copy<Copies>(T(room).columns, blocks(0), columns);
+    block_loads::template copy<Copies>(T(room).columns, blocks(begin), columns);
   } else {
-    loaded.fetch(blocks(0), columns);
+    loaded.fetch(blocks(begin), columns);
   }
   CRK_UNROLL
   for (int n = 0; n < count; n++) {
-    ahead.put(n, T(room), 0);
+    ahead.put(n, T(room), begin);
   }
   if constexpr (!two_tiles) {
     loaded.put(T(room).columns);
   }
   uint32_t other = 0;
   CRK_NO_UNROLL
-  for (uint32_t step = 0; step < pieces; step += step_pieces) {
+  for (uint32_t step = begin; step < end; step += step_pieces) {
     const uint32_t next = step + step_pieces;
-    const bool more = next < pieces;
+    const bool more = next < end;
     const T t(room + other);
-    const int quarters = quarters_of<B>(step, pieces);
+    const int quarters = quarters_of<B>(step, ahead.pieces);
     if constexpr (two_tiles) {
       Copies::template wait<0>();
       shared_barrier();
@@ -202,7 +202,8 @@ struct mmq_place {
   }
 };
 
-/* For the launchers. A block makes one tile after the other and advances by the size of the grid. */
+/* For the launchers. A block makes one tile after the other and advances by the size of the grid. Along z, blocks have
+ * the parts of the sum. */
 template <class B, int Rows, int Columns>
 CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const crk_mmq_product_t &s) {
   using T = tile<B, launched<B>, Rows, Columns>;
@@ -225,16 +226,19 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
       const uint32_t columns_left = left_of<Columns>(column, s.columns);
       pieces_ahead<products_type, B, Rows> ahead(weights + row * s.weight_stride, s.weight_stride, rows_left,
                                                  s.row_blocks * quant<B>::pieces);
+      const uint32_t length = s.part_blocks * CRK_MMQ_PART_PIECES;
+      const uint32_t begin = is_wide<T> ? 0 : block_index().z * length; /* wide tiles have one part */
+      const uint32_t end = is_wide<T> || ahead.pieces - begin < length ? ahead.pieces : begin + length;
       sums<products_type> sum;
       make_tile_ahead<T>(
-          room, products, ahead, columns_left,
+          room, products, ahead, begin, end, columns_left,
           [&](uint32_t step) {
             return y + (static_cast<uint64_t>(step / step_pieces) * s.columns + column) * CRK_MMQ_WORDS;
           },
           sum);
       /* Made again, so that no place in dst is in registers while the tile is multiplied. */
       const products_type places(is_wide<T> ? opaque(thread_index().x) : thread_index().x);
-      const uint64_t at = column * s.dst_stride + row;
+      const uint64_t at = block_index().z * s.part_stride + column * s.dst_stride + row;
       const uint32_t wanted = places.is_idle ? 0 : columns_left;
       if (s.dtype == 0) {
         store_products(places, sum, static_cast<float *>(dst) + at, s.dst_stride, rows_left, wanted);

@@ -410,6 +410,16 @@ fn many_tiles(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matmat", name, 1, |rng, _| product(target, rng, format, (1000, format.elements, 66)))
 }
 
+/// Few tiles and long rows: the sum over k is cut into parts. Also rows that do not end with a part, a step or a block of
+/// 256.
+fn parts(target: &Target, name: &str, format: Format) -> Outcome {
+    each_case(target, "matmat", name, 4, |rng, index| {
+        let (rows, columns) = [(5, 9), (64, 16), (70, 33), (9, 65)][index];
+        let k = 2048 + format.elements * [0, 1, 5, 3][index];
+        product(target, rng, format, (rows, k, columns))
+    })
+}
+
 /// So many weights and columns that NVIDIA GPUs multiply numbers by cuBLAS, not codes. Compares some results of each
 /// row and of each column with the product of the numbers, before any rounding, by their relative RMS.
 fn many_columns(target: &Target, name: &str, format: Format) -> Outcome {
@@ -902,10 +912,11 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         }
         for format in formats() {
             type Trials = fn(&Target, &str, Format) -> Outcome;
-            let all: [(&str, Trials); 6] = [
+            let all: [(&str, Trials); 7] = [
                 ("sizes", sizes),
                 ("random", random),
                 ("many_tiles", many_tiles),
+                ("parts", parts),
                 ("beside", beside),
                 ("any_bytes", any_bytes),
                 ("no_numbers", no_numbers),
