@@ -671,8 +671,8 @@ fn a_lost_rank_ends_in_an_error() {
     });
 }
 
-/// The wait is for an event that the program has recorded: it marks nothing itself. It ends in an error like the wait for
-/// all work.
+/// The wait is for an event that the program has recorded: it marks nothing itself. It ends in an error like the wait
+/// for all work.
 #[test]
 fn waits_for_an_event() {
     with_rccl("waits_for_an_event", || {

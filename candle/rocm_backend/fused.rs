@@ -536,7 +536,7 @@ const DRAWN_TOGETHER: usize = 256;
 
 /// A token of `softmax(logits / temperature)`. `number` gets the sum of all probabilities, about 1, and returns a
 /// number from 0 to below it; the token is the first one up to which the probabilities add up to more. The device adds
-/// the probabilities of neighbouring tokens, so only the sums are downloaded, and the probabilities of one of them. None
+/// the probabilities of neighbouring tokens, so only their sums are downloaded, and the probabilities of one sum. None
 /// where Candle must do it: on other devices, for logits that are no vector of f32, and where the sum is no positive
 /// number.
 ///
