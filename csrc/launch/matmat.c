@@ -29,24 +29,47 @@ static bool has_wide_tiles(crk_device_t self) {
 enum {
   PIECE_ELEMENTS = 32,
   SMALL_ROWS = 64, /* rows of small tiles */
-  PART_ELEMENTS = 1024 /* of k in a part, at least */
+  PART_ELEMENTS = 512 /* of k in a part, at least */
 };
 
-/* How many blocks a unit gets where there are few tiles, so that the sum over k is cut into parts. On an H200 small
- * tiles gain up to eight, large ones two, and wide ones one. AMD GPUs get two (not measured); their wide tiles have no
- * registers for the place of a part (is_wide in kernels/quantized/matmat_tile.h). */
-static uint64_t blocks_of_unit(crk_device_t self, uint32_t choice) {
-  const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
+/* How the sum over k is cut into parts where there are few tiles: the blocks that a unit holds at once, and how often
+ * parts may fill them. On an H200 a unit holds three small tiles or two large ones. AMD GPUs get two of both (not
+ * measured). Wide tiles have one part. */
+typedef struct share {
+  uint32_t blocks, times;
+} share_t;
+
+static share_t share_of_unit(crk_device_t self, uint32_t choice) {
   if (choice < WIDE_TILES) {
-    return is_cuda ? 1 : 0;
+    return (share_t){1, 0};
   }
-  return is_cuda && tiles[choice].rows <= SMALL_ROWS ? 8 : 2;
+  const bool is_small = self->driver->backend == CRK_BACKEND_CUDA && tiles[choice].rows <= SMALL_ROWS;
+  return is_small ? (share_t){3, 3} : (share_t){2, 1};
+}
+
+/* The number of parts, at most `most`, with which `count` tiles fill the places of blocks best: the fewest parts that
+ * leave at most a twentieth more of them empty than any other number does. */
+static uint64_t choose_parts(crk_device_t self, uint32_t choice, uint64_t count, uint64_t most) {
+  const share_t share = share_of_unit(self, choice);
+  const uint64_t places = crk_priv_units(self) * share.blocks;
+  const uint64_t limit = crk_priv_least(places * share.times / count, most);
+  uint64_t parts = 1;
+  double full = 0.0;
+  for (uint64_t some = 1; some <= limit; some++) {
+    const uint64_t blocks = count * some;
+    const double fills = (double)blocks / (double)(crk_priv_ceil_div(blocks, places) * places);
+    if (fills > full + 0.05) {
+      full = fills;
+      parts = some;
+    }
+  }
+  return parts;
 }
 
 /* What a product is cut into: tiles, and parts of the sum over k. */
 typedef struct plan {
   uint32_t choice; /* of a tile */
-  uint64_t parts;
+  uint64_t parts, part_blocks; /* and what each part has, in blocks of CRK_MMQ_PART_PIECES pieces */
 } plan_t;
 
 /* The least number of blocks for which a tile size is used. With wide tiles, units without a block would leave more
@@ -57,15 +80,19 @@ static uint64_t least_blocks(crk_device_t self, uint32_t choice) {
 }
 
 /* Chooses the largest tile for which there are at least that many blocks: mostly one per two units. Chooses a smaller
- * one if that also holds all columns. There are at most `most` parts. */
-static plan_t make_plan(crk_device_t self, uint64_t rows, uint64_t columns, uint64_t most) {
+ * one if that also holds all columns. With `is_whole` the sum over k has one part. */
+static plan_t make_plan(crk_device_t self, const crk_quant_info_t *info, const crk_mmq_product_t *product,
+                        bool is_whole) {
+  const uint64_t pieces = (uint64_t)product->row_blocks * (info->elements / PIECE_ELEMENTS);
+  const uint64_t blocks = crk_priv_greatest(crk_priv_ceil_div(pieces, CRK_MMQ_PART_PIECES), 1);
+  const uint64_t most = is_whole ? 1 : pieces * PIECE_ELEMENTS / PART_ELEMENTS;
   for (uint32_t choice = has_wide_tiles(self) ? 0 : WIDE_TILES;; choice++) {
-    const uint64_t count = count_tiles(&tiles[choice], rows, columns);
-    const uint64_t wanted = crk_priv_units(self) * blocks_of_unit(self, choice) / count;
-    const uint64_t parts = crk_priv_greatest(crk_priv_least(wanted, most), 1);
-    const bool is_smaller = choice + 1 < TILES && columns <= tiles[choice + 1].columns;
+    const uint64_t count = count_tiles(&tiles[choice], product->rows, product->columns);
+    const uint64_t parts = choose_parts(self, choice, count, most);
+    const bool is_smaller = choice + 1 < TILES && product->columns <= tiles[choice + 1].columns;
     if (choice + 1 == TILES || (!is_smaller && count * parts >= least_blocks(self, choice))) {
-      return (plan_t){choice, parts};
+      const uint64_t part_blocks = crk_priv_ceil_div(blocks, parts);
+      return (plan_t){choice, crk_priv_ceil_div(blocks, part_blocks), part_blocks};
     }
   }
 }
@@ -94,6 +121,7 @@ static crk_status_t launch_mmq_plan(crk_device_t self, crk_quant_t quant, const 
                          (unsigned)tile->columns));
   const uint64_t most = self->context->info.max_grid_threads / CRK_MMQ_THREADS / plan->parts;
   crk_mmq_product_t shape = *product;
+  shape.part_blocks = (uint32_t)plan->part_blocks;
   shape.blocks_x = crk_priv_grid_blocks(self, crk_priv_ceil_div(product->columns, tile->columns), CRK_MMQ_THREADS);
   shape.blocks_y = (uint32_t)crk_priv_least(crk_priv_ceil_div(product->rows, tile->rows),
                                             crk_priv_least(most / shape.blocks_x, CRK_MOST_GRID_YZ));
@@ -108,23 +136,16 @@ static crk_status_t launch_mmq_plan(crk_device_t self, crk_quant_t quant, const 
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_MMQ_THREADS, 1, 1}, shared_bytes, args);
 }
 
-static crk_status_t launch_mmq_tiles(crk_device_t self, crk_quant_t quant, const crk_quant_info_t *info,
-                                     const crk_mmq_product_t *product, const void *weights, const void *y, void *dst) {
-  static const crk_dtype_t dtypes[CRK_ACTIVATIONS] = {CRK_DTYPE_F32, CRK_DTYPE_F16, CRK_DTYPE_BF16};
-  crk_mmq_product_t shape = *product;
-  const uint64_t pieces = (uint64_t)shape.row_blocks * (info->elements / PIECE_ELEMENTS);
-  /* The parts are added up into a dst without gaps. */
-  const uint64_t most = shape.dst_stride == shape.rows ? pieces * PIECE_ELEMENTS / PART_ELEMENTS : 1;
-  plan_t plan = make_plan(self, shape.rows, shape.columns, crk_priv_greatest(most, 1));
-  const uint64_t blocks = crk_priv_greatest(crk_priv_ceil_div(pieces, CRK_MMQ_PART_PIECES), 1);
-  const uint64_t part_blocks = crk_priv_ceil_div(blocks, plan.parts);
-  plan.parts = crk_priv_ceil_div(blocks, part_blocks);
-  shape.part_blocks = (uint32_t)part_blocks;
+/* Launches the product. Several parts are added up into dst, which has no gaps. */
+static crk_status_t launch_mmq_parts(crk_device_t self, crk_quant_t quant, const crk_quant_info_t *info,
+                                     crk_dtype_t dtype, const crk_mmq_product_t *product, const void *weights,
+                                     const void *y, void *dst) {
+  const plan_t plan = make_plan(self, info, product, false);
   if (plan.parts == 1) {
-    return launch_mmq_plan(self, quant, info, &plan, &shape, weights, y, dst);
+    return launch_mmq_plan(self, quant, info, &plan, product, weights, y, dst);
   }
-  const uint64_t count = shape.rows * shape.columns;
-  const crk_dtype_t dtype = dtypes[shape.dtype];
+  const uint64_t count = product->rows * product->columns;
+  crk_mmq_product_t shape = *product;
   shape.dtype = 0;
   shape.part_stride = count;
   void *sums;
@@ -160,7 +181,7 @@ crk_status_t crk_priv_product_by_tiles(crk_device_t self, const crk_product_t *p
                                      .dst_stride = product->rows,
                                      .row_blocks = (uint32_t)(product->k / info->elements),
                                      .dtype = product->dtype_index};
-    status = launch_mmq_tiles(self, product->quant, info, &shape, product->weights, y, product->dst);
+    status = launch_mmq_parts(self, product->quant, info, product->dtype, &shape, product->weights, y, product->dst);
   }
   return crk_priv_free_after(self, status, y);
 }
@@ -205,5 +226,6 @@ crk_status_t crk_mul_mat_mmq(crk_device_t self, crk_quant_t quant, crk_dtype_t d
                                    .dst_stride = dst_stride,
                                    .row_blocks = (uint32_t)row_blocks,
                                    .dtype = type};
-  return launch_mmq_tiles(self, quant, info, &shape, weights.ptr, y.ptr, dst.ptr);
+  const plan_t plan = make_plan(self, info, &shape, true);
+  return launch_mmq_plan(self, quant, info, &plan, &shape, weights.ptr, y.ptr, dst.ptr);
 }

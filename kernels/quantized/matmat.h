@@ -226,9 +226,11 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
       const uint32_t columns_left = left_of<Columns>(column, s.columns);
       pieces_ahead<products_type, B, Rows> ahead(weights + row * s.weight_stride, s.weight_stride, rows_left,
                                                  s.row_blocks * quant<B>::pieces);
+      /* Wide tiles have one part: their registers are all taken. */
+      constexpr bool has_parts = Rows * Columns <= 128 * 64;
       const uint32_t length = s.part_blocks * CRK_MMQ_PART_PIECES;
-      const uint32_t begin = is_wide<T> ? 0 : block_index().z * length; /* wide tiles have one part */
-      const uint32_t end = is_wide<T> || ahead.pieces - begin < length ? ahead.pieces : begin + length;
+      const uint32_t begin = has_parts ? block_index().z * length : 0;
+      const uint32_t end = !has_parts || ahead.pieces - begin < length ? ahead.pieces : begin + length;
       sums<products_type> sum;
       make_tile_ahead<T>(
           room, products, ahead, begin, end, columns_left,
