@@ -47,8 +47,8 @@ static share_t share_of_unit(crk_device_t self, uint32_t choice) {
   return is_small ? (share_t){3, 3} : (share_t){2, 1};
 }
 
-/* The number of parts, at most `most`, with which `count` tiles fill the places of blocks best: the fewest parts that
- * leave at most a twentieth more of them empty than any other number does. */
+/* The number of parts, at most `most`, with which `count` tiles fill the places of blocks best. More parts must fill a
+ * twentieth more. */
 static uint64_t choose_parts(crk_device_t self, uint32_t choice, uint64_t count, uint64_t most) {
   const share_t share = share_of_unit(self, choice);
   const uint64_t places = crk_priv_units(self) * share.blocks;
@@ -58,7 +58,7 @@ static uint64_t choose_parts(crk_device_t self, uint32_t choice, uint64_t count,
   for (uint64_t some = 1; some <= limit; some++) {
     const uint64_t blocks = count * some;
     const double fills = (double)blocks / (double)(crk_priv_ceil_div(blocks, places) * places);
-    if (fills > full + 0.05) {
+    if (fills > full * 1.05) {
       full = fills;
       parts = some;
     }

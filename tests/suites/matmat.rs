@@ -410,8 +410,8 @@ fn many_tiles(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matmat", name, 1, |rng, _| product(target, rng, format, (1000, format.elements, 66)))
 }
 
-/// Few tiles and long rows: crk_mul_mat cuts the sum over k into parts. Also rows that do not end with a part, a step or
-/// a block of 256.
+/// Few tiles and long rows: crk_mul_mat cuts the sum over k into parts. Also rows that do not end with a part, a step
+/// or a block of 256.
 fn parts(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matmat", name, 8, |rng, index| {
         let (rows, columns) = [(5, 9), (64, 16), (70, 33), (9, 65)][index % 4];
