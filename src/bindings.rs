@@ -1,4 +1,4 @@
-// include/ fnv1a d379346034acda471363096af634daa6
+// include/ fnv1a c6d90c298ac88c3387a030d98feef5d0
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -952,7 +952,8 @@ unsafe extern "C" {
  GPU the connection that the first collective makes, and crk_comm_destroy.
 
  CRK_COMM_FOREVER waits without a bound, and lets GPUs start each collective some tens of microseconds earlier: the
- library then needs no thread per call. With it only crk_comm_wait finds lost ranks, once the collective has started.
+ library then needs no thread per call. With it only crk_comm_wait and crk_comm_wait_event find lost ranks, once the
+ collective has started.
 
  The bound needs ncclCommInitRankConfig and ncclCommGetAsyncError. With a library without them the call waits without
  a bound.
@@ -1016,8 +1017,9 @@ unsafe extern "C" {
     pub fn crk_comm_wait(self_: crk_comm_t, timeout_ms: u32) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The same for the work that came before `event` was recorded in a stream of the device. Later work may be under way:
- so a program gives its device the next step before it reads the results of this one.*/
+    /** The same for the work that came before `event` was recorded in a stream of the communicator's device. Later work may
+ be under way: so a program gives its device the next step before it reads the results of this one. What kernels of
+ later work have reported may be returned too.*/
     pub fn crk_comm_wait_event(
         self_: crk_comm_t,
         event: crk_event_t,

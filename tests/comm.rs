@@ -394,9 +394,11 @@ fn reads_while_a_rank_waits(devices: &[String]) {
         }
         comm.all_reduce_in_place(DType::F32, CommOp::Sum, &second, 8).expect("a sum");
         if comm.rank() == 0 {
-            comm.wait_event(&event, PATIENCE).expect("the first sum");
-            assert_eq!(host.as_slice::<f32>(), [size; 8]);
-            is_read.wait();
+            let waited = comm.wait_event(&event, PATIENCE);
+            let sums = host.as_slice::<f32>().to_vec();
+            is_read.wait(); // also where the wait has failed: the others wait here
+            waited.expect("the first sum");
+            assert_eq!(sums, [size; 8]);
         }
         comm.wait(PATIENCE).expect("the second sum");
         assert_eq!(second.download::<f32>().expect("a copy"), [size; 8]);

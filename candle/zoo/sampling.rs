@@ -41,6 +41,7 @@ fn samples_as_from_all(device: &Device) -> Result<()> {
 /// two tokens may give the other one.
 fn draws_from_sums(device: &Device) -> Result<()> {
     let logits = Tensor::randn(0f32, 2., TOKENS, device)?;
+    assert!(candle_nn::fused::draw(&logits, TEMPERATURE, |sum| Ok(sum / 2.))?.is_some());
     for sampling in [Sampling::All { temperature: TEMPERATURE }, Sampling::TopP { p: 1.0, temperature: TEMPERATURE }] {
         let of = |seed| LogitsProcessor::from_sampling(seed, sampling.clone());
         let mut others = 0;

@@ -7,7 +7,6 @@
 #include "comm/transport.h"
 #include "dtype.h"
 #include "launch/launcher.h"
-#include "launch/quantized.h"
 #include "number.h"
 
 static const crk_comm_transport_t *transport_of(crk_device_t device) {
@@ -310,6 +309,9 @@ crk_status_t crk_comm_wait_event(crk_comm_t self, crk_event_t event, uint32_t ti
   static const char where[] = "crk_comm_wait_event";
   CRK_CHECK_HANDLE(self, COMM, where);
   CRK_CHECK_HANDLE(event, EVENT, where);
+  CRK_REFUSE_IF(event->context->driver_device != self->device->driver_device,
+                "%s: event is of another device (%s) than the communicator (%s)", where, event->context->info.name,
+                self->device->context->info.name);
   const double deadline = crk_priv_comm_deadline(timeout_ms);
   CRK_TRY(wait_for_ranks(self, where, timeout_ms, deadline));
   CRK_TRY(wait_for_mark(self, where, event, timeout_ms, deadline));

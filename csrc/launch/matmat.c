@@ -29,7 +29,7 @@ static bool has_wide_tiles(crk_device_t self) {
 enum {
   PIECE_ELEMENTS = 32,
   SMALL_ROWS = 64, /* rows of small tiles */
-  PART_ELEMENTS = 512 /* of k in a part, at least */
+  PART_ELEMENTS = 512 /* there is at most one part for so many elements of k */
 };
 
 /* How the sum over k is cut into parts where there are few tiles: the blocks that a unit holds at once, and how often

@@ -102,7 +102,8 @@ CRK_API crk_status_t crk_comm_id_create(crk_device_t device, crk_comm_id_t *id);
  * GPU the connection that the first collective makes, and crk_comm_destroy.
  *
  * CRK_COMM_FOREVER waits without a bound, and lets GPUs start each collective some tens of microseconds earlier: the
- * library then needs no thread per call. With it only crk_comm_wait finds lost ranks, once the collective has started.
+ * library then needs no thread per call. With it only crk_comm_wait and crk_comm_wait_event find lost ranks, once the
+ * collective has started.
  *
  * The bound needs ncclCommInitRankConfig and ncclCommGetAsyncError. With a library without them the call waits without
  * a bound.
@@ -148,8 +149,9 @@ CRK_API crk_status_t crk_comm_query(crk_comm_t self);
  * abort lasts up to a second longer while graphs with collectives of the communicator live; destroy them then. */
 CRK_API crk_status_t crk_comm_wait(crk_comm_t self, uint32_t timeout_ms);
 
-/* The same for the work that came before `event` was recorded in a stream of the device. Later work may be under way:
- * so a program gives its device the next step before it reads the results of this one. */
+/* The same for the work that came before `event` was recorded in a stream of the communicator's device. Later work may
+ * be under way: so a program gives its device the next step before it reads the results of this one. What kernels of
+ * later work have reported may be returned too. */
 CRK_API crk_status_t crk_comm_wait_event(crk_comm_t self, crk_event_t event, uint32_t timeout_ms);
 
 /* The calling thread's later collectives of this communicator run in the stream of `side`, another handle of the

@@ -292,13 +292,24 @@ fn quantized(target: &Target, format: Format, t: Type, k: usize, columns: usize,
 }
 
 /// A product in one of two ways: the launcher quantizes the columns, or they are quantized before, with strides.
-fn product(target: &Target, rng: &mut Rng, format: Format, (rows, k, columns): (usize, usize, usize)) -> Outcome {
+fn product(target: &Target, rng: &mut Rng, format: Format, shape: (usize, usize, usize)) -> Outcome {
+    let whole = shape.2 > 8 && rng.one_in(2);
+    product_by(target, rng, format, shape, whole)
+}
+
+/// `whole`: the launcher quantizes the columns.
+fn product_by(
+    target: &Target,
+    rng: &mut Rng,
+    format: Format,
+    (rows, k, columns): (usize, usize, usize),
+    whole: bool,
+) -> Outcome {
     let t = rng.pick(&FLOATS);
     let x = activations(rng, t, columns * k);
     let x_memory = memory(target, rng, &x, t.bytes);
     let y = quantized(target, format, t, k, columns, &x_memory);
     let row_blocks = k / format.elements;
-    let whole = columns > 8 && rng.one_in(2);
     let weight_stride = row_blocks + if whole || rng.one_in(2) { 0 } else { rng.below(4) };
     let dst_stride = rows + if whole || rng.one_in(2) { 0 } else { rng.below(5) };
     let weights = blocks(rng, format, (rows - 1) * weight_stride + row_blocks);
@@ -413,10 +424,12 @@ fn many_tiles(target: &Target, name: &str, format: Format) -> Outcome {
 /// Few tiles and long rows: crk_mul_mat cuts the sum over k into parts. Also rows that do not end with a part, a step
 /// or a block of 256.
 fn parts(target: &Target, name: &str, format: Format) -> Outcome {
-    each_case(target, "matmat", name, 8, |rng, index| {
-        let (rows, columns) = [(5, 9), (64, 16), (70, 33), (9, 65)][index % 4];
-        let k = 2048 + format.elements * [0, 1, 5, 3][index % 4];
-        product(target, rng, format, (rows, k, columns))
+    each_case(target, "matmat", name, 6, |rng, index| {
+        let (rows, columns) = [(5, 9), (64, 16), (30, 33), (9, 65), (40, 12), (64, 10)][index];
+        // The last two have short last parts, if blocks have 32 weights.
+        let k = [2048, 2048 + format.elements, 2048 + 5 * format.elements, 2304, 1024, 3072][index];
+        let k = k + if index > 3 { format.elements } else { 0 };
+        product_by(target, rng, format, (rows, k, columns), true)
     })
 }
 

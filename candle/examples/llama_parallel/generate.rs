@@ -80,12 +80,14 @@ pub fn run(options: &Options, config: &Config, rank: &Rank, output: &mut dyn Wri
         number = next.read()?;
     }
     let generating = begin.elapsed().as_secs_f64();
+    // Steps behind the end of the text may be under way. What kernels have reported is an error here.
+    wait(rank)?;
     if says {
         if stream.is_some() {
             writeln!(output)?;
         }
         // Reading the prompt gave the first token.
-        let steps = tokens.len().saturating_sub(1);
+        let steps = next.read - 1;
         eprint!("prompt: {} tokens, {:.1} tokens/s", prompt.len(), prompt.len() as f64 / reading.max(1e-9));
         eprintln!("; generated: {} tokens, {:.1} tokens/s", tokens.len(), steps as f64 / generating.max(1e-9));
     }
@@ -162,7 +164,7 @@ fn wait(rank: &Rank) -> Result<()> {
     Ok(())
 }
 
-/// The device has as many steps before the host reads a token. With two it never waits for the host.
+/// The device has as many steps before the host reads a token. With two it waits for the host only where that samples.
 const STEPS_AHEAD: usize = 2;
 
 /// Chooses tokens. Rank 0 does, so that all ranks have the same ones whatever the last bits of their logits.
@@ -209,7 +211,9 @@ impl<'a> Next<'a> {
         } else if self.takes_highest {
             logits.argmax_keepdim(0)?
         } else {
-            wait(self.rank)?;
+            if comm.is_some() {
+                wait(self.rank)?;
+            }
             Tensor::new(&[self.sampler.sample(logits)?], device)?
         };
         if let Some(comm) = comm {
@@ -235,5 +239,13 @@ impl<'a> Next<'a> {
         }
         self.read += 1;
         Ok(copied.number.as_slice()[0])
+    }
+}
+
+impl Drop for Next<'_> {
+    /// The numbers' memory is freed behind all work, without a bound in time. So that work ends here, or its
+    /// communicator does.
+    fn drop(&mut self) {
+        let _ = wait(self.rank);
     }
 }

@@ -325,6 +325,14 @@ fn texts(size: usize) -> Result<()> {
         for (tokens, _) in run(&long, size)? {
             assert_eq!(tokens.len(), 20 - 3 + 1);
         }
+        // A token that ends texts: steps behind it are under way then.
+        let end = expected[4];
+        let shorter = expected.iter().position(|token| *token == end).expect("it is there");
+        let ends = format!(r#"{{"eos_token_id": {end}, "#);
+        std::fs::write(folder.0.join("config.json"), kind.config_text().replacen('{', &ends, 1))?;
+        for (tokens, _) in run(&options, size)? {
+            assert_eq!(tokens, expected[..shorter]);
+        }
         let full = Options { context: 2, ..options };
         let error = run(&full, size).expect_err("the prompt has 3 tokens");
         assert!(format!("{error:#}").contains("the prompt has 3 tokens; 1 to 2 fit"), "{error:#}");
