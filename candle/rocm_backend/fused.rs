@@ -531,7 +531,7 @@ pub fn likeliest(logits: &Tensor, temperature: f64, k: Option<usize>, p: Option<
     Ok(Some(Likeliest { tokens, probabilities }))
 }
 
-/// The probabilities of which [`draw`] downloads the sum. With so many a vocabulary has about as many sums.
+/// [`draw`] downloads one sum for so many probabilities. A vocabulary of 65 536 tokens has 256 sums.
 const DRAWN_TOGETHER: usize = 256;
 
 /// A token of `softmax(logits / temperature)`. `number` gets the sum of all probabilities, about 1, and returns a

@@ -142,7 +142,7 @@ bool crk_priv_comm_ended(crk_comm_t self);
 /* Fails with what has ended the communicator. */
 crk_status_t crk_priv_comm_failure(crk_comm_t self, const char *where);
 
-/* The handle whose stream this thread's collectives run in. */
+/* This thread's collectives run in the stream of this handle. */
 crk_device_t crk_priv_comm_device(crk_comm_t self);
 
 /* Fails if the calling thread has a group. */

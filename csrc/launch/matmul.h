@@ -8,8 +8,8 @@
 /* Numbers the tiles of a matrix: `across` tiles along n, `down` tiles along m. */
 void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t down);
 
-/* Adds up the parts of `count` sums in scratch memory, those of a part after those of the part before, and stores the
- * totals in dst. The parts are f32, or f64 for f64. */
+/* Adds up parts in scratch memory and stores the `count` totals in dst. Each part has `count` sums, and the parts
+ * follow each other. The sums are f32, or f64 for f64. */
 crk_status_t crk_priv_matmul_add_parts(crk_device_t self, crk_dtype_t dtype, void *sums, uint64_t parts, uint64_t count,
                                        void *dst);
 

@@ -72,7 +72,7 @@ typedef struct crk_mmq_quantize {
  * blocks_x, blocks_y   blocks of the grid: tiles along the columns, tiles along the rows
  * part_blocks    blocks of CRK_MMQ_PART_PIECES pieces of 32 elements in a part of the sum over k; the last part may
  *                have fewer
- * part_stride    elements of dst from the results of a part to those of the next one; 0 with one part
+ * part_stride    elements of dst between the first results of two parts in a row; 0 with one part
  * across         division by blocks_x; narrow
  * order          order of the blocks, those of a row of tiles one after the other; narrow */
 typedef struct crk_mmq_product {
