@@ -14,7 +14,7 @@ crk_status_t crk_priv_check_copy(const char *where, const char *name, crk_const_
 
 crk_status_t crk_priv_copy_start(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes,
                                  crk_copy_kind_t kind) {
-  return crk_priv_operation(self, where, self->driver->copy(self->driver_device, self->stream, dst, src, bytes, kind));
+  return crk_priv_operation(self, where, self->driver->copy(self->driver_device, crk_priv_stream(self), dst, src, bytes, kind));
 }
 
 static crk_status_t check_upload(const char *where, crk_view_t dst, const void *src, size_t bytes) {
@@ -113,5 +113,5 @@ crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t
     return CRK_OK;
   }
   return crk_priv_operation(self, "crk_memset",
-                            self->driver->memset(self->driver_device, self->stream, dst.ptr, value, bytes));
+                            self->driver->memset(self->driver_device, crk_priv_stream(self), dst.ptr, value, bytes));
 }

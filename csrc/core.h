@@ -13,6 +13,7 @@
  *   tickets       crk_tickets      tickets.c          counters for the blocks of a launch
  *   staging       crk_staging      staging.c          pinned memory for small copies
  *   fault words   crk_faults      fault.c, fault.h   errors that the next synchronisation reports
+ *   replay        crk_replay       replay.c          launches that repeat, as graphs: replay.h explains it
  *   operation                     operation.c        one piece of work in a handle's stream: counted, waited for
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
  *   communicator  crk_comm        comm/              collectives by RCCL, NCCL or threads: comm/transport.h
@@ -34,6 +35,7 @@
  *   params.c, fault.c, tickets.c, blas/
  *   memory/heap.c
  *   event.c
+ *   replay.c
  *   context.c
  *   module.c, occupancy.c, memory/heap_blocks.c, memory/heap_registry.c
  *   rtc.c
@@ -56,6 +58,7 @@
 #include "occupancy.h"
 #include "os/os.h"
 #include "params.h"
+#include "replay.h"
 #include "sized.h"
 #include "staging.h"
 #include "tickets.h"
@@ -146,7 +149,8 @@ struct crk_device {
   uint32_t magic;
   const crk_driver_t *driver; /* same as the context's, for fast access by launchers */
   crk_driver_device_t *driver_device; /* same as the context's */
-  crk_driver_stream_t *stream;
+  crk_driver_stream_t *own_stream; /* for device.c and replay.c; all others get it by crk_priv_stream */
+  crk_replay_t *replay; /* NULL: every launch goes to the driver at once */
   crk_context_t *context;
   bool is_stream_borrowed; /* the caller's stream: not destroyed with the handle */
   crk_gate_t *gate; /* of the stream */
@@ -172,6 +176,15 @@ struct crk_device {
 
 static inline bool crk_priv_capturing(crk_device_t self) {
   return atomic_load_explicit(&self->capture, memory_order_acquire) != NULL;
+}
+
+/* The handle's stream, for all calls of the driver and of other libraries but `launch`. Launches that are kept go
+ * first. */
+static inline crk_driver_stream_t *crk_priv_stream(crk_device_t self) {
+  if (self->replay != NULL) {
+    crk_priv_replay_end(self);
+  }
+  return self->own_stream;
 }
 
 /* Fails with CRK_CAPTURE in the public function `where` while the handle is being captured. */

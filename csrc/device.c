@@ -189,7 +189,7 @@ crk_device_t crk_priv_device_of_stream(const void *stream) {
   if (last.version != atomic_load_explicit(&handles_version, memory_order_acquire) || last.stream != stream) {
     crk_priv_mutex_lock(&handles_lock);
     crk_device_t found = handles;
-    while (found != NULL && (const void *)found->stream != stream) {
+    while (found != NULL && (const void *)found->own_stream != stream) {
       found = found->next;
     }
     last.version = atomic_load_explicit(&handles_version, memory_order_relaxed);
@@ -203,7 +203,7 @@ crk_device_t crk_priv_device_of_stream(const void *stream) {
 /* With the lock held: whether a handle in the list works in `stream`. */
 static bool is_listed(const crk_driver_stream_t *stream) {
   const struct crk_device *other = handles;
-  while (other != NULL && other->stream != stream) {
+  while (other != NULL && other->own_stream != stream) {
     other = other->next;
   }
   return other != NULL;
@@ -213,7 +213,7 @@ static bool is_listed(const crk_driver_stream_t *stream) {
  * the new handle then, since it would record events into a stream that may be captured. */
 static bool list_handle(crk_device_t self) {
   crk_priv_mutex_lock(&handles_lock);
-  const bool is_new = !is_listed(self->stream);
+  const bool is_new = !is_listed(self->own_stream);
   if (is_new) {
     crk_priv_heap_join(self);
     self->next = handles;
@@ -259,9 +259,9 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
   }
   self->is_stream_borrowed = borrowed != NULL;
   if (borrowed != NULL) {
-    self->stream = *borrowed;
+    self->own_stream = *borrowed;
   } else {
-    status = self->driver->stream_create(self->driver_device, &self->stream);
+    status = self->driver->stream_create(self->driver_device, &self->own_stream);
     if (status != CRK_OK) {
       goto fail_stream;
     }
@@ -269,20 +269,22 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
   crk_priv_turns_init(&self->capture_turns);
   crk_priv_mutex_init(&self->lock);
   self->magic = CRK_MAGIC_DEVICE;
+  crk_priv_replay_init(self);
   if (!list_handle(self)) {
     status = crk_priv_error(CRK_INVALID_ARGUMENT,
                             "crk_device_clone_on_stream: a live handle works in stream %p already; close it first",
-                            (void *)self->stream);
+                            (void *)self->own_stream);
     goto fail_list;
   }
   *device = self;
   return CRK_OK;
 
 fail_list:
+  crk_priv_replay_deinit(self);
   crk_priv_mutex_deinit(&self->lock);
   crk_priv_turns_deinit(&self->capture_turns);
   if (!self->is_stream_borrowed) {
-    self->driver->stream_destroy(self->driver_device, self->stream);
+    self->driver->stream_destroy(self->driver_device, self->own_stream);
   }
 fail_stream:
   crk_priv_blas_deinit(self);
@@ -344,17 +346,18 @@ void crk_device_close(crk_device_t self) {
   crk_graph_t capture = atomic_load(&self->capture);
   if (capture != NULL) {
     /* The capture is discarded. The caller never received the graph object, so it is freed here. */
-    self->driver->capture_end(self->driver_device, self->stream, NULL);
+    self->driver->capture_end(self->driver_device, crk_priv_stream(self), NULL);
     crk_priv_blas_capture_end(self);
     crk_priv_heap_capture_end(self, capture);
     free(capture->memory.blocks);
     free(capture);
   }
-  self->driver->stream_synchronize(self->driver_device, self->stream);
+  self->driver->stream_synchronize(self->driver_device, crk_priv_stream(self));
   /* Before the gate is closed: who holds the lock of the BLAS pool may empty the cache, and so wait for gates. */
   crk_priv_blas_deinit(self);
   crk_priv_gate_close(self->gate);
-  self->driver->stream_synchronize(self->driver_device, self->stream); /* crk_priv_heap_trim may have recorded events */
+  self->driver->stream_synchronize(self->driver_device, crk_priv_stream(self)); /* crk_priv_heap_trim may have recorded events */
+  crk_priv_replay_deinit(self);
   crk_priv_event_destroy(self->fence);
   crk_context_t *context = self->context;
   crk_priv_fault_deinit(self);
@@ -363,7 +366,7 @@ void crk_device_close(crk_device_t self) {
   crk_priv_staging_deinit(self);
   crk_priv_heap_leave(self);
   if (!self->is_stream_borrowed) {
-    self->driver->stream_destroy(self->driver_device, self->stream);
+    self->driver->stream_destroy(self->driver_device, self->own_stream);
   }
   /* The gate opens when the handle has left the heap and its stream is gone: crk_priv_heap_trim records events on the
    * streams of all handles in the heap with open gates, and event calls look at the stream. */
@@ -395,7 +398,8 @@ crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *to
 crk_status_t crk_device_stream(crk_device_t self, void **stream) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_stream");
   CRK_REFUSE_IF(stream == NULL, "crk_device_stream: stream is NULL");
-  *stream = self->stream;
+  crk_priv_replay_stop(self); /* the caller's own work in it must come after what is kept */
+  *stream = self->own_stream;
   return CRK_OK;
 }
 

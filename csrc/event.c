@@ -185,7 +185,7 @@ void crk_event_destroy(crk_event_t self) {
 /* The caller holds the event's lock, and is inside the gates of both streams: the device's, which returned `epoch`, and
  * the one that the event was last recorded on. */
 static crk_status_t record_locked(crk_event_t self, crk_device_t device, uint64_t epoch) {
-  CRK_TRY(device->driver->event_record(device->driver_device, self->driver_event, device->stream));
+  CRK_TRY(device->driver->event_record(device->driver_device, self->driver_event, crk_priv_stream(device)));
   crk_priv_gate_release(self->gate);
   self->gate = gate_retain(device->gate);
   self->epoch = epoch;
@@ -285,7 +285,7 @@ crk_status_t crk_device_wait(crk_device_t self, crk_event_t event) {
   if (gate == NULL) {
     return CRK_OK;
   }
-  const crk_status_t status = self->driver->stream_wait(self->driver_device, self->stream, event->driver_event);
+  const crk_status_t status = self->driver->stream_wait(self->driver_device, crk_priv_stream(self), event->driver_event);
   gate_exit(gate);
   return status;
 }

@@ -165,10 +165,11 @@ static crk_status_t advise_earlier(crk_device_t self, crk_status_t status) {
 }
 
 crk_status_t crk_priv_stream_wait(crk_device_t self) {
-  return advise_earlier(self, self->driver->stream_synchronize(self->driver_device, self->stream));
+  return advise_earlier(self, self->driver->stream_synchronize(self->driver_device, crk_priv_stream(self)));
 }
 
 crk_status_t crk_priv_errors_take(crk_device_t self) {
+  CRK_TRY(crk_priv_replay_take(self));
   CRK_TRY(deferred_take(self));
   return crk_priv_fault_take(self);
 }

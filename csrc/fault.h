@@ -85,7 +85,8 @@ crk_status_t crk_priv_stream_wait(crk_device_t self);
 /* The same, by crk_priv_heap_synchronize. */
 crk_status_t crk_priv_idle_wait(crk_device_t self);
 
-/* The same. Then returns and clears the deferred failure, or else what crk_priv_fault_take returns. */
+/* The same. Then returns and clears the failure of a launch that was kept (replay.h), or else the deferred failure, or
+ * else what crk_priv_fault_take returns. */
 crk_status_t crk_priv_errors_wait(crk_device_t self);
 
 /* The same without the wait. The caller has waited for the work whose errors it wants. */

@@ -12,7 +12,7 @@ static crk_status_t capture_begin(crk_device_t self, crk_graph_t graph) {
   const uint64_t stamp = crk_priv_heap_wait_begin(self);
   CRK_TRY(crk_priv_stream_wait(self));
   crk_priv_heap_wait_end(self, stamp);
-  CRK_TRY(self->driver->capture_begin(self->driver_device, self->stream));
+  CRK_TRY(self->driver->capture_begin(self->driver_device, crk_priv_stream(self)));
   atomic_store(&self->capture, graph);
   atomic_fetch_add(&epoch, 1);
   return CRK_OK;
@@ -70,7 +70,7 @@ crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph) {
     crk_priv_mutex_unlock(&self->lock);
     return crk_priv_error(CRK_CAPTURE, "crk_graph_end: the handle is not being captured; call crk_graph_begin first");
   }
-  const crk_status_t status = self->driver->capture_end(self->driver_device, self->stream, &capture->driver_graph);
+  const crk_status_t status = self->driver->capture_end(self->driver_device, crk_priv_stream(self), &capture->driver_graph);
   crk_priv_blas_capture_end(self);
   crk_priv_heap_capture_end(self, capture);
   atomic_fetch_add(&epoch, 1);
@@ -92,7 +92,7 @@ crk_status_t crk_graph_launch(crk_graph_t self) {
   crk_priv_fault_expect();
   atomic_fetch_add(&epoch, 1);
   return crk_priv_operation(device, "crk_graph_launch",
-                            device->driver->graph_launch(device->driver_device, self->driver_graph, device->stream));
+                            device->driver->graph_launch(device->driver_device, self->driver_graph, crk_priv_stream(device)));
 }
 
 void crk_graph_destroy(crk_graph_t self) {
@@ -103,7 +103,7 @@ void crk_graph_destroy(crk_graph_t self) {
   self->magic = 0;
   crk_priv_turns_enter(&device->capture_turns);
   if (!crk_priv_capturing(device)) {
-    device->driver->stream_synchronize(device->driver_device, device->stream);
+    device->driver->stream_synchronize(device->driver_device, crk_priv_stream(device));
   }
   crk_priv_turns_leave(&device->capture_turns);
   device->driver->graph_destroy(device->driver_device, self->driver_graph);

@@ -15,7 +15,7 @@ crk_status_t crk_priv_operation_wait(crk_device_t self, const char *name) {
   if (crk_priv_capturing(self)) {
     return CRK_OK;
   }
-  const crk_status_t status = self->driver->stream_synchronize(self->driver_device, self->stream);
+  const crk_status_t status = self->driver->stream_synchronize(self->driver_device, crk_priv_stream(self));
   if (status == CRK_OK) {
     return may_report ? crk_priv_fault_take(self) : CRK_OK;
   }

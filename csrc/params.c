@@ -144,12 +144,12 @@ static crk_status_t upload(crk_device_t device, int index, const uint64_t *numbe
   if (capture == NULL && slot->copied == NULL) {
     CRK_TRY(driver->event_create(device->driver_device, &slot->copied));
   }
-  CRK_TRY(driver->copy(device->driver_device, device->stream, cache->device_slab + (size_t)index * CRK_PARAM_NUMBERS,
+  CRK_TRY(driver->copy(device->driver_device, crk_priv_stream(device), cache->device_slab + (size_t)index * CRK_PARAM_NUMBERS,
                        host, count * sizeof *numbers, CRK_COPY_TO_DEVICE));
   if (capture == NULL) {
-    const crk_status_t recorded = driver->event_record(device->driver_device, slot->copied, device->stream);
+    const crk_status_t recorded = driver->event_record(device->driver_device, slot->copied, crk_priv_stream(device));
     if (recorded != CRK_OK) { /* nothing else says when the copy has read the slot */
-      slot->holders += driver->stream_synchronize(device->driver_device, device->stream) != CRK_OK;
+      slot->holders += driver->stream_synchronize(device->driver_device, crk_priv_stream(device)) != CRK_OK;
       return recorded;
     }
     int16_t *bucket = &cache->buckets[hash % CRK_PARAM_BUCKETS];

@@ -97,13 +97,13 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
   const crk_status_t copied = is_same && dst.ptr == src.ptr
                                   ? CRK_OK
                                   : driver->copy_peer(dst_device->driver_device, dst.ptr, src_device->driver_device,
-                                                      src.ptr, bytes, dst_device->stream);
+                                                      src.ptr, bytes, crk_priv_stream(dst_device));
   CRK_TRY(crk_priv_operation(dst_device, "crk_copy_between", copied));
   const crk_status_t followed = crk_priv_follow(src_device, dst_device);
   if (followed != CRK_OK) { /* the source may change after a failure too */
     crk_priv_turns_enter(&dst_device->capture_turns);
     if (!crk_priv_capturing(dst_device)) { /* a capture began when the stream was idle, and the wait would spoil it */
-      (void)dst_device->driver->stream_synchronize(dst_device->driver_device, dst_device->stream);
+      (void)dst_device->driver->stream_synchronize(dst_device->driver_device, crk_priv_stream(dst_device));
     }
     crk_priv_turns_leave(&dst_device->capture_turns);
   }

@@ -10,7 +10,7 @@ crk_status_t crk_priv_tickets_prepare(crk_device_t self) {
   const size_t bytes = CRK_TICKETS * sizeof(uint32_t);
   void *memory = NULL;
   CRK_TRY(crk_priv_heap_driver_alloc(self, bytes, &memory));
-  const crk_status_t status = self->driver->memset(self->driver_device, self->stream, memory, 0, bytes);
+  const crk_status_t status = self->driver->memset(self->driver_device, crk_priv_stream(self), memory, 0, bytes);
   if (status != CRK_OK) {
     self->driver->free(self->driver_device, memory);
     return status;

@@ -1,4 +1,4 @@
-// include/ fnv1a c6d90c298ac88c3387a030d98feef5d0
+// include/ fnv1a f347952b4818d6da063df3f2a0fa0be8
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -670,6 +670,17 @@ unsafe extern "C" {
  records have the numbers of the recording. The copies of crk_params_acquire do not count. If several threads use a
  handle at the same time, an error's number may be that of a neighbouring operation.*/
     pub fn crk_device_operations(self_: crk_device_t, count: *mut u64) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The number of launches so far that the handle gave to the runtime in graphs. A program that launches the same kernels
+ again and again, as a model does for each token, needs less of the host's time so: launches are kept until the graph
+ is complete. A launch is kept until the handle's next copy, event or wait, and for 2 ms at most. A failure is
+ returned by a later call, at the latest by crk_device_synchronize. Handles on a stream of the caller's keep none, and
+ neither does a handle whose stream was asked for (crk_device_stream).
+
+ CANDLE_ROCM_REPLAY in the environment when the handle is opened: 0 switches this off, 1 on. Without the variable it is
+ on for NVIDIA GPUs.*/
+    pub fn crk_device_replays(self_: crk_device_t, launches: *mut u64) -> crk_status_t;
 }
 unsafe extern "C" {
     /** Separate reports of ids out of range, for users of one handle that must not see each other's mistakes. A handle has

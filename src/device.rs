@@ -151,6 +151,14 @@ impl Device {
         Ok(count)
     }
 
+    /// The number of launches so far that the handle gave to the runtime in graphs: `crk_device_replays`.
+    pub fn replays(&self) -> Result<u64> {
+        let mut launches = 0;
+        // SAFETY: a live handle; `launches` is written on success.
+        check(unsafe { sys::crk_device_replays(self.raw(), &mut launches) })?;
+        Ok(launches)
+    }
+
     /// The device's properties.
     pub fn info(&self) -> Result<DeviceInfo> {
         let mut info = DeviceInfo { struct_bytes: size_of::<DeviceInfo>(), ..DeviceInfo::default() };

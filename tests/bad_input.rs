@@ -275,6 +275,7 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_stream(d, &mut ptr));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_synchronize(d));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_operations(d, &mut 0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_replays(d, &mut 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_reports_create(d, &mut 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_wait(d, null_mut()));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_peer_access(d, bench.raw(), &mut false));
@@ -369,6 +370,7 @@ fn out_pointers() {
         refuses!(CRK_INVALID_ARGUMENT, "total_bytes is NULL", crk_device_memory(d, &mut n, null_mut()));
         refuses!(CRK_INVALID_ARGUMENT, "stream is NULL", crk_device_stream(d, null_mut()));
         refuses!(CRK_INVALID_ARGUMENT, "count is NULL", crk_device_operations(d, null_mut()));
+        refuses!(CRK_INVALID_ARGUMENT, "launches is NULL", crk_device_replays(d, null_mut()));
         refuses!(CRK_INVALID_ARGUMENT, "reports is NULL", crk_reports_create(d, null_mut()));
         refuses!(CRK_INVALID_ARGUMENT, "ptr is NULL", crk_alloc(d, 16, null_mut()));
         refuses!(CRK_INVALID_ARGUMENT, "ptr is NULL", crk_host_alloc(d, 16, null_mut()));

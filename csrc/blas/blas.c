@@ -222,7 +222,7 @@ static crk_status_t take_blas_handle(crk_device_t self) {
   if (pool->idle == NULL) {
     CRK_TRY(blas_handle_create(self, &pool->idle));
   }
-  if (!blas_handle_set_stream(self, pool->idle, self->stream)) {
+  if (!blas_handle_set_stream(self, pool->idle, crk_priv_stream(self))) {
     return CRK_NOT_FOUND;
   }
   self->blas.handle = pool->idle;
@@ -342,6 +342,7 @@ bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm) {
   }
   const crk_blas_handle_t *handle = self->blas.handle;
   if (handle != NULL && self->driver->bind(self->driver_device) == CRK_OK) {
+    (void)crk_priv_stream(self); /* the library has it, and launches that are kept go first */
     for (size_t i = 0; i < LIBRARIES && !done; i++) {
       done = handle->of[i] != NULL && libraries_of(self)[i]->multiply(handle->of[i], gemm);
     }

@@ -46,7 +46,7 @@ static crk_status_t meet(crk_comm_t self, crk_device_t device) {
   const crk_meet_call_t argument = {.ranks = crk_priv_peers_exchange(self), .piece = self->peers.piece};
   const crk_dim3_t grid = {1, 1, 1}, block = {CRK_MEET_THREADS, 1, 1};
   const void *args[] = {&argument};
-  return device->driver->launch(device->driver_device, device->stream, function->driver_function, grid, block, 0, args);
+  return crk_priv_launch(device, function, grid, block, 0, args);
 }
 
 static crk_status_t add_piece(const crk_comm_call_t *call, const char *src, char *dst, size_t bytes) {
@@ -56,7 +56,7 @@ static crk_status_t add_piece(const crk_comm_call_t *call, const char *src, char
   const uint64_t slot = CRK_AREA_PIECES(2) + (self->peers.piece & 1) * CRK_PIECE_BYTES;
   char *theirs = (char *)self->peers.areas[1 - self->rank] + slot;
   const char *ours = (const char *)self->peers.areas[self->rank] + slot;
-  CRK_TRY(device->driver->copy(device->driver_device, device->stream, theirs, src, bytes, CRK_COPY_ON_DEVICE));
+  CRK_TRY(device->driver->copy(device->driver_device, crk_priv_stream(device), theirs, src, bytes, CRK_COPY_ON_DEVICE));
   CRK_TRY(meet(self, device));
   /* The elements of rank 0 are the first operand on both ranks, so that both get the same NaN. */
   const crk_const_view_t sent = {src, bytes}, got = {ours, bytes};

@@ -519,7 +519,7 @@ static crk_status_t hold_next(void *context) {
   crk_device_t device = self->devices[self->held++];
   CRK_TRY(crk_priv_capture_bar(device, crk_priv_comm_function(self->calls[0].kind)));
   const crk_status_t status =
-      device->driver->call(device->driver_device, device->stream, hold_next, self, sizeof *self);
+      device->driver->call(device->driver_device, crk_priv_stream(device), hold_next, self, sizeof *self);
   crk_priv_turns_leave(&device->capture_turns);
   return status;
 }
@@ -580,7 +580,7 @@ static crk_status_t record(crk_device_t device, const crk_comm_call_t *calls, si
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_comm_group_end: no host memory for %zu calls", count);
   }
   recording->count = calls_of(device, calls, count, recording->calls);
-  const crk_status_t status = device->driver->call(device->driver_device, device->stream, replay, recording, bytes);
+  const crk_status_t status = device->driver->call(device->driver_device, crk_priv_stream(device), replay, recording, bytes);
   free(recording);
   return status;
 }

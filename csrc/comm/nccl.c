@@ -399,7 +399,7 @@ static int give(const library_t *self, const crk_comm_call_t *call, void *comm, 
   size_t count = call->count;
   const int type = type_of(self, call, &count);
   const int peer = (int)call->peer, op = (int)call->op;
-  void *stream = call->device->stream;
+  void *stream = crk_priv_stream(call->device);
   switch (call->kind) {
     case CRK_COMM_ALL_REDUCE:
       *name = "ncclAllReduce";

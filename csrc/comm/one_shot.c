@@ -42,7 +42,7 @@ crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call) {
   const uint64_t bytes = call->count * crk_dtype_size(call->dtype);
   const crk_dim3_t grid = {(uint32_t)crk_priv_ceil_div(bytes, CRK_CHUNK_BYTES), 1, 1}, block = {CRK_CHUNK_LINES, 1, 1};
   const void *args[] = {&argument};
-  return device->driver->launch(device->driver_device, device->stream, function->driver_function, grid, block, 0, args);
+  return crk_priv_launch(device, function, grid, block, 0, args);
 }
 
 /* The chunks of a row. Writes how many lines each thread has. */
@@ -81,5 +81,5 @@ crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, crk_device_t device, 
                                              .eps = norm->eps};
   const crk_dim3_t grid = {(uint32_t)norm->rows, 1, 1}, block = {threads, 1, 1};
   const void *args[] = {&argument};
-  return device->driver->launch(device->driver_device, device->stream, function->driver_function, grid, block, 0, args);
+  return crk_priv_launch(device, function, grid, block, 0, args);
 }

@@ -80,7 +80,7 @@ static crk_status_t prepare(crk_comm_t self, record_t *mine) {
   }
   self->peers.held[self->rank] = area;
   self->peers.areas[self->rank] = area->memory;
-  CRK_TRY(driver->memset(device->driver_device, device->stream, area->memory, 0, bytes));
+  CRK_TRY(driver->memset(device->driver_device, crk_priv_stream(device), area->memory, 0, bytes));
   memcpy(mine->process, process, sizeof process);
   if (!crk_priv_host(mine->host, sizeof mine->host)) {
     mine->host[0] = '\0';
@@ -103,10 +103,10 @@ static crk_status_t exchange(crk_comm_t self, const char *where, char *memory, c
                                 .dst = memory,
                                 .count = RECORD_BYTES};
   *records_of(self, self->rank) = *mine;
-  CRK_TRY(driver->copy(device->driver_device, device->stream, own, records_of(self, self->rank), RECORD_BYTES,
+  CRK_TRY(driver->copy(device->driver_device, crk_priv_stream(device), own, records_of(self, self->rank), RECORD_BYTES,
                        CRK_COPY_TO_DEVICE));
   CRK_TRY(self->transport->start(&call, 1));
-  CRK_TRY(driver->copy(device->driver_device, device->stream, records_of(self, 0), memory,
+  CRK_TRY(driver->copy(device->driver_device, crk_priv_stream(device), records_of(self, 0), memory,
                        (size_t)self->size * RECORD_BYTES, CRK_COPY_TO_HOST));
   const double left = crk_priv_comm_left(self->deadline) * 1e3;
   return crk_priv_comm_wait_for_work(

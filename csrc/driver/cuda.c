@@ -37,6 +37,14 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
+
+/* CUDA_KERNEL_NODE_PARAMS_v1. */
+typedef struct crk_cuda_node {
+  CUfunction function;
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  void **args, **extra;
+} crk_cuda_node_t;
 
 /* The answers of libcuda that are used here. */
 enum {
@@ -140,6 +148,11 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
   REQUIRED(cuGraphDestroy, (CUgraph graph))                                                                         \
   REQUIRED(cuGraphLaunch, (CUgraphExec instance, CUstream stream))                                                  \
   REQUIRED(cuGraphExecDestroy, (CUgraphExec instance))                                                              \
+  OPTIONAL(cuGraphCreate, (CUgraph * graph, unsigned flags))                                                        \
+  OPTIONAL(cuGraphAddKernelNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t count,       \
+                                  const crk_cuda_node_t *launch))                                                   \
+  OPTIONAL(cuGraphExecKernelNodeSetParams,                                                                          \
+           (CUgraphExec instance, CUgraphNode node, const crk_cuda_node_t *launch))                                 \
   OPTIONAL(cuFuncGetParamInfo, (CUfunction function, size_t index, size_t *offset, size_t *bytes)) /* 12.4 */
 
 /* The calls by name, in the order of cuda_symbols. cuda_load fills them in; then they stay the same. */
@@ -820,6 +833,83 @@ static void cuda_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *
   }
 }
 
+/* ------------------------------------------------------------------------------------------------------------------
+ * Chains. The nodes are those of the graph, so it lives as long as its instance.
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+struct crk_driver_chain {
+  CUgraph graph;
+  CUgraphExec instance;
+  CUgraphNode nodes[];
+};
+
+static crk_cuda_node_t cuda_node(const crk_driver_launch_t *launch) {
+  const crk_dim3_t grid = launch->grid, block = launch->block;
+  return (crk_cuda_node_t){launch->function->function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                           launch->shared_bytes, crk_priv_driver_args(launch->args), NULL};
+}
+
+/* Destroys what there is of a chain. A running instance is freed when it has ended. */
+static void destroy_chain(crk_driver_chain_t *chain) {
+  if (chain->instance != NULL) {
+    (void)cu.cuGraphExecDestroy(chain->instance);
+  }
+  if (chain->graph != NULL) {
+    (void)cu.cuGraphDestroy(chain->graph);
+  }
+  free(chain);
+}
+
+static crk_status_t record_chain(crk_driver_chain_t *chain, const crk_driver_launch_t *launches, size_t count) {
+  CU_TRY(cu.cuGraphCreate(&chain->graph, 0), "cuGraphCreate()");
+  for (size_t i = 0; i < count; i++) {
+    const crk_cuda_node_t node = cuda_node(&launches[i]);
+    CU_TRY(cu.cuGraphAddKernelNode(&chain->nodes[i], chain->graph, i > 0 ? &chain->nodes[i - 1] : NULL, i > 0, &node),
+           "cuGraphAddKernelNode()");
+  }
+  CU_TRY(cu.cuGraphInstantiateWithFlags(&chain->instance, chain->graph, 0), "cuGraphInstantiateWithFlags()");
+  return CRK_OK;
+}
+
+static crk_status_t cuda_chain_create(crk_driver_device_t *device, const crk_driver_launch_t *launches, size_t count,
+                                      crk_driver_chain_t **chain) {
+  if (cu.cuGraphCreate == NULL || cu.cuGraphAddKernelNode == NULL || cu.cuGraphExecKernelNodeSetParams == NULL) {
+    return crk_priv_error(CRK_UNSUPPORTED, "libcuda has no calls that make graphs of launches");
+  }
+  CRK_TRY(cuda_bind(device));
+  crk_driver_chain_t *const fresh = calloc(1, sizeof *fresh + count * sizeof *fresh->nodes);
+  if (fresh == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "no host memory for a graph of %zu launches", count);
+  }
+  const crk_status_t status = record_chain(fresh, launches, count);
+  if (status != CRK_OK) {
+    destroy_chain(fresh);
+    return status;
+  }
+  *chain = fresh;
+  return CRK_OK;
+}
+
+static crk_status_t cuda_chain_update(crk_driver_device_t *device, crk_driver_chain_t *chain, size_t index,
+                                      const crk_driver_launch_t *launch) {
+  const crk_cuda_node_t node = cuda_node(launch);
+  CRK_TRY(cuda_bind(device));
+  CU_TRY(cu.cuGraphExecKernelNodeSetParams(chain->instance, chain->nodes[index], &node),
+         "cuGraphExecKernelNodeSetParams()");
+  return CRK_OK;
+}
+
+static crk_status_t cuda_chain_launch(crk_driver_device_t *device, crk_driver_chain_t *chain,
+                                      crk_driver_stream_t *stream) {
+  return cuda_graph_launch(device, (crk_driver_graph_t *)chain->instance, stream);
+}
+
+static void cuda_chain_destroy(crk_driver_device_t *device, crk_driver_chain_t *chain) {
+  if (cuda_bind(device) == CRK_OK) {
+    destroy_chain(chain);
+  }
+}
+
 const crk_driver_t crk_priv_driver_cuda = {
     .backend = CRK_BACKEND_CUDA,
     .load = cuda_load,
@@ -861,5 +951,9 @@ const crk_driver_t crk_priv_driver_cuda = {
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,
     .graph_launch = cuda_graph_launch,
+    .chain_create = cuda_chain_create,
+    .chain_update = cuda_chain_update,
+    .chain_launch = cuda_chain_launch,
+    .chain_destroy = cuda_chain_destroy,
     .graph_destroy = cuda_graph_destroy,
 };

@@ -33,6 +33,15 @@ typedef struct crk_driver_event crk_driver_event_t;
 typedef struct crk_driver_module crk_driver_module_t;
 typedef struct crk_driver_function crk_driver_function_t;
 typedef struct crk_driver_graph crk_driver_graph_t; /* an instantiated graph */
+typedef struct crk_driver_chain crk_driver_chain_t; /* the same, of launches that can be updated */
+
+/* A launch, with the contract of the call `launch`. */
+typedef struct crk_driver_launch {
+  crk_driver_function_t *function;
+  crk_dim3_t grid, block;
+  uint32_t shared_bytes;
+  const void *const *args;
+} crk_driver_launch_t;
 
 typedef enum crk_copy_kind { CRK_COPY_TO_DEVICE, CRK_COPY_TO_HOST, CRK_COPY_ON_DEVICE } crk_copy_kind_t;
 
@@ -138,6 +147,16 @@ typedef struct crk_driver {
   crk_status_t (*capture_end)(crk_driver_device_t *device, crk_driver_stream_t *stream, crk_driver_graph_t **graph);
   crk_status_t (*graph_launch)(crk_driver_device_t *device, crk_driver_graph_t *graph, crk_driver_stream_t *stream);
   void (*graph_destroy)(crk_driver_device_t *device, crk_driver_graph_t *graph);
+
+  /* A graph of `count` launches, each behind the one before. `chain_update` gives launch `index` another grid and other
+   * arguments; the function, the block and the shared memory are the same. It may be called while the graph runs, and
+   * so may `chain_destroy`: neither changes what has been launched. CRK_UNSUPPORTED where the runtime lacks calls. */
+  crk_status_t (*chain_create)(crk_driver_device_t *device, const crk_driver_launch_t *launches, size_t count,
+                               crk_driver_chain_t **chain);
+  crk_status_t (*chain_update)(crk_driver_device_t *device, crk_driver_chain_t *chain, size_t index,
+                               const crk_driver_launch_t *launch);
+  crk_status_t (*chain_launch)(crk_driver_device_t *device, crk_driver_chain_t *chain, crk_driver_stream_t *stream);
+  void (*chain_destroy)(crk_driver_device_t *device, crk_driver_chain_t *chain);
 } crk_driver_t;
 
 /* The drivers of this build. In a build without the CPU driver its table is that of driver/none.c, and `load` fails. */

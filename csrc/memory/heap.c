@@ -40,7 +40,7 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
     for (int i = 0; i < 2 && !is_idle; i++) { /* an old fence may have to be recorded again */
       if (memory->fence_stamp == 0) {
         const uint64_t stamp = ++heap->clock;
-        if (driver->event_record(heap->gpu, memory->fence, device->stream) != CRK_OK) {
+        if (driver->event_record(heap->gpu, memory->fence, crk_priv_stream(device)) != CRK_OK) {
           break;
         }
         memory->fence_stamp = stamp;
@@ -139,7 +139,7 @@ void crk_priv_heap_wait_end(crk_device_t device, uint64_t stamp) {
 crk_status_t crk_priv_heap_synchronize(crk_device_t device) {
   crk_heap_t *heap = device->context->heap;
   const uint64_t stamp = crk_priv_heap_wait_begin(device);
-  CRK_TRY(device->driver->stream_synchronize(device->driver_device, device->stream));
+  CRK_TRY(device->driver->stream_synchronize(device->driver_device, crk_priv_stream(device)));
   crk_priv_mutex_lock(&heap->lock);
   heap->synchronisations++;
   const bool is_time = is_time_for_unused(heap);

@@ -31,6 +31,7 @@ typedef pthread_cond_t crk_condition_t;
 void crk_priv_mutex_init(crk_mutex_t *mutex);
 void crk_priv_mutex_deinit(crk_mutex_t *mutex);
 void crk_priv_mutex_lock(crk_mutex_t *mutex);
+bool crk_priv_mutex_try(crk_mutex_t *mutex); /* locks it, unless it is locked */
 void crk_priv_mutex_unlock(crk_mutex_t *mutex);
 void crk_priv_condition_init(crk_condition_t *condition);
 void crk_priv_condition_deinit(crk_condition_t *condition);

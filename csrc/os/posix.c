@@ -38,6 +38,8 @@ void crk_priv_mutex_deinit(crk_mutex_t *mutex) { pthread_mutex_destroy(mutex); }
 
 void crk_priv_mutex_lock(crk_mutex_t *mutex) { pthread_mutex_lock(mutex); }
 
+bool crk_priv_mutex_try(crk_mutex_t *mutex) { return pthread_mutex_trylock(mutex) == 0; }
+
 void crk_priv_mutex_unlock(crk_mutex_t *mutex) { pthread_mutex_unlock(mutex); }
 
 void crk_priv_condition_init(crk_condition_t *condition) { pthread_cond_init(condition, NULL); }

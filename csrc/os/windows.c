@@ -28,6 +28,8 @@ void crk_priv_mutex_deinit(crk_mutex_t *mutex) { (void)mutex; }
 
 void crk_priv_mutex_lock(crk_mutex_t *mutex) { AcquireSRWLockExclusive((PSRWLOCK)mutex); }
 
+bool crk_priv_mutex_try(crk_mutex_t *mutex) { return TryAcquireSRWLockExclusive((PSRWLOCK)mutex) != 0; }
+
 void crk_priv_mutex_unlock(crk_mutex_t *mutex) { ReleaseSRWLockExclusive((PSRWLOCK)mutex); }
 
 void crk_priv_condition_init(crk_condition_t *condition) {

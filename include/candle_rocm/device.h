@@ -182,6 +182,16 @@ CRK_API crk_status_t crk_device_synchronize(crk_device_t self);
  * handle at the same time, an error's number may be that of a neighbouring operation. */
 CRK_API crk_status_t crk_device_operations(crk_device_t self, uint64_t *count);
 
+/* The number of launches so far that the handle gave to the runtime in graphs. A program that launches the same kernels
+ * again and again, as a model does for each token, needs less of the host's time so: launches are kept until the graph
+ * is complete. A launch is kept until the handle's next copy, event or wait, and for 2 ms at most. A failure is
+ * returned by a later call, at the latest by crk_device_synchronize. Handles on a stream of the caller's keep none, and
+ * neither does a handle whose stream was asked for (crk_device_stream).
+ *
+ * CANDLE_ROCM_REPLAY in the environment when the handle is opened: 0 switches this off, 1 on. Without the variable it is
+ * on for NVIDIA GPUs. */
+CRK_API crk_status_t crk_device_replays(crk_device_t self, uint64_t *launches);
+
 /* Separate reports of ids out of range, for users of one handle that must not see each other's mistakes. A handle has
  * reports of its own, with the number 0. This function gives the number of further ones. Each handle has 63; if all are
  * in use, the number is 0. Give it back with crk_reports_destroy: what kernels report to it from then on is lost. */

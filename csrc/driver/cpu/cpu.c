@@ -242,16 +242,19 @@ static crk_status_t call_body(crk_driver_stream_t *stream, crk_status_t (*body)(
   return status;
 }
 
-static void graph_free(crk_driver_graph_t *self) {
-  if (self == NULL) {
-    return;
-  }
-  for (node_t *node = self->first; node != NULL;) {
+static void nodes_free(node_t *node) {
+  while (node != NULL) {
     node_t *next = node->next;
     free(node);
     node = next;
   }
-  free(self);
+}
+
+static void graph_free(crk_driver_graph_t *self) {
+  if (self != NULL) {
+    nodes_free(self->first);
+    free(self);
+  }
 }
 
 static void cpu_stream_destroy(crk_driver_device_t *device, crk_driver_stream_t *stream) {
@@ -282,15 +285,15 @@ static crk_status_t cpu_stream_wait(crk_driver_device_t *device, crk_driver_stre
   return cpu_event_synchronize(device, event);
 }
 
-/* Appends a zeroed node, followed by `extra` bytes, to the stream's recording. */
-static crk_status_t node_append(crk_driver_stream_t *stream, node_kind_t kind, size_t extra, node_t **node) {
+/* Appends a zeroed node, followed by `extra` bytes, to a recording. */
+static crk_status_t node_append(crk_driver_graph_t *graph, node_kind_t kind, size_t extra, node_t **node) {
   node_t *self = calloc(1, sizeof *self + extra);
   if (self == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory left to record a call");
   }
   self->kind = kind;
-  *stream->capture->last = self;
-  stream->capture->last = &self->next;
+  *graph->last = self;
+  graph->last = &self->next;
   *node = self;
   return CRK_OK;
 }
@@ -300,7 +303,7 @@ static crk_status_t copy_on(crk_driver_stream_t *stream, void *dst, const void *
   work_begin(stream);
   if (stream->capture != NULL) {
     node_t *node = NULL;
-    status = node_append(stream, NODE_COPY, 0, &node);
+    status = node_append(stream->capture, NODE_COPY, 0, &node);
     if (status == CRK_OK) {
       node->dst = dst;
       node->src = src;
@@ -341,7 +344,7 @@ static crk_status_t cpu_memset(crk_driver_device_t *device, crk_driver_stream_t 
   work_begin(stream);
   if (stream->capture != NULL) {
     node_t *node = NULL;
-    status = node_append(stream, NODE_MEMSET, 0, &node);
+    status = node_append(stream->capture, NODE_MEMSET, 0, &node);
     if (status == CRK_OK) {
       node->dst = dst;
       node->value = value;
@@ -355,26 +358,27 @@ static crk_status_t cpu_memset(crk_driver_device_t *device, crk_driver_stream_t 
 }
 
 /* Records a launch with copies of its arguments, since those of the caller are gone when the graph runs. */
-static crk_status_t record_launch(crk_driver_stream_t *stream, const crk_host_kernel_t *kernel, crk_dim3_t grid,
-                                  crk_dim3_t block, uint32_t shared_bytes, const void *const *args) {
+static crk_status_t record_launch(crk_driver_graph_t *graph, const crk_driver_launch_t *launch, node_t **recorded) {
+  const crk_host_kernel_t *kernel = launch->function->kernel;
   const size_t table = (size_t)crk_priv_round_up(sizeof(node_t) + kernel->arg_count * sizeof(void *), 16);
   size_t bytes = table;
   for (uint32_t i = 0; i < kernel->arg_count; i++) {
     bytes += (size_t)crk_priv_round_up(kernel->args[i].bytes, 16);
   }
   node_t *node = NULL;
-  CRK_TRY(node_append(stream, NODE_LAUNCH, bytes - sizeof(node_t), &node));
+  CRK_TRY(node_append(graph, NODE_LAUNCH, bytes - sizeof(node_t), &node));
   node->kernel = kernel;
-  node->grid = grid;
-  node->block = block;
-  node->shared_bytes = shared_bytes;
+  node->grid = launch->grid;
+  node->block = launch->block;
+  node->shared_bytes = launch->shared_bytes;
   node->args = (void **)(node + 1);
   char *value = (char *)node + table;
   for (uint32_t i = 0; i < kernel->arg_count; i++) {
-    memcpy(value, args[i], kernel->args[i].bytes);
+    memcpy(value, launch->args[i], kernel->args[i].bytes);
     node->args[i] = value;
     value += (size_t)crk_priv_round_up(kernel->args[i].bytes, 16);
   }
+  *recorded = node;
   return CRK_OK;
 }
 
@@ -384,7 +388,9 @@ static crk_status_t cpu_launch(crk_driver_device_t *device, crk_driver_stream_t 
   crk_status_t status;
   work_begin(stream);
   if (stream->capture != NULL) {
-    status = record_launch(stream, function->kernel, grid, block, shared_bytes, args);
+    const crk_driver_launch_t launch = {function, grid, block, shared_bytes, args};
+    node_t *node;
+    status = record_launch(stream->capture, &launch, &node);
   } else {
     status = crk_priv_cpu_execute(function->kernel, device->wave_size, grid, block, shared_bytes,
                                   crk_priv_driver_args(args));
@@ -400,7 +406,7 @@ static crk_status_t cpu_call(crk_driver_device_t *device, crk_driver_stream_t *s
   work_begin(stream);
   if (stream->capture != NULL) {
     node_t *node = NULL;
-    status = node_append(stream, NODE_CALL, bytes, &node);
+    status = node_append(stream->capture, NODE_CALL, bytes, &node);
     if (status == CRK_OK) {
       node->body = body;
       memcpy(node + 1, context, bytes);
@@ -485,6 +491,52 @@ static crk_status_t cpu_graph_launch(crk_driver_device_t *device, crk_driver_gra
 static void cpu_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *graph) {
   (void)device;
   graph_free(graph);
+}
+
+/* A chain is a recording with the nodes by their numbers. */
+struct crk_driver_chain {
+  crk_driver_graph_t graph;
+  node_t *nodes[];
+};
+
+static void cpu_chain_destroy(crk_driver_device_t *device, crk_driver_chain_t *chain) {
+  (void)device;
+  nodes_free(chain->graph.first);
+  free(chain);
+}
+
+static crk_status_t cpu_chain_create(crk_driver_device_t *device, const crk_driver_launch_t *launches, size_t count,
+                                     crk_driver_chain_t **chain) {
+  crk_driver_chain_t *fresh = calloc(1, sizeof *fresh + count * sizeof *fresh->nodes);
+  if (fresh == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory left for a graph");
+  }
+  fresh->graph.last = &fresh->graph.first;
+  for (size_t i = 0; i < count; i++) {
+    const crk_status_t status = record_launch(&fresh->graph, &launches[i], &fresh->nodes[i]);
+    if (status != CRK_OK) {
+      cpu_chain_destroy(device, fresh);
+      return status;
+    }
+  }
+  *chain = fresh;
+  return CRK_OK;
+}
+
+static crk_status_t cpu_chain_update(crk_driver_device_t *device, crk_driver_chain_t *chain, size_t index,
+                                     const crk_driver_launch_t *launch) {
+  (void)device;
+  node_t *node = chain->nodes[index];
+  node->grid = launch->grid;
+  for (uint32_t i = 0; i < node->kernel->arg_count; i++) {
+    memcpy(node->args[i], launch->args[i], node->kernel->args[i].bytes);
+  }
+  return CRK_OK;
+}
+
+static crk_status_t cpu_chain_launch(crk_driver_device_t *device, crk_driver_chain_t *chain,
+                                     crk_driver_stream_t *stream) {
+  return cpu_graph_launch(device, &chain->graph, stream);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -742,5 +794,9 @@ const crk_driver_t crk_priv_driver_cpu = {
     .capture_begin = cpu_capture_begin,
     .capture_end = cpu_capture_end,
     .graph_launch = cpu_graph_launch,
+    .chain_create = cpu_chain_create,
+    .chain_update = cpu_chain_update,
+    .chain_launch = cpu_chain_launch,
+    .chain_destroy = cpu_chain_destroy,
     .graph_destroy = cpu_graph_destroy,
 };

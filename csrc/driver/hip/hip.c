@@ -145,5 +145,9 @@ const crk_driver_t crk_priv_driver_hip = {
     .capture_begin = crk_priv_hip_capture_begin,
     .capture_end = crk_priv_hip_capture_end,
     .graph_launch = crk_priv_hip_graph_launch,
+    .chain_create = crk_priv_hip_chain_create,
+    .chain_update = crk_priv_hip_chain_update,
+    .chain_launch = crk_priv_hip_chain_launch,
+    .chain_destroy = crk_priv_hip_chain_destroy,
     .graph_destroy = crk_priv_hip_graph_destroy,
 };

@@ -40,6 +40,16 @@
      (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
       unsigned block_z, unsigned shared_bytes, void *stream, void **params, void **extra))
 
+/* hipKernelNodeParams. Its `func` may be a function of a module. */
+typedef struct crk_hip_node {
+  crk_dim3_t block;
+  void **extra;
+  void *function;
+  crk_dim3_t grid;
+  void **args;
+  unsigned shared_bytes;
+} crk_hip_node_t;
+
 /* Optional calls: a function that needs a missing one fails. One of the two calls for properties is required. */
 #define CRK_HIP_OPTIONAL_MAP(XX)                                                                                   \
   XX(hipGetDevicePropertiesR0600, (void *properties, int device))                                                  \
@@ -58,6 +68,10 @@
   XX(hipGraphInstantiate, (void **exec, void *graph, void **error_node, char *log, size_t log_bytes))              \
   XX(hipGraphLaunch, (void *exec, void *stream))                                                                   \
   XX(hipGraphExecDestroy, (void *exec))                                                                            \
+  XX(hipGraphCreate, (void **graph, unsigned flags))                                                               \
+  XX(hipGraphAddKernelNode,                                                                                        \
+     (void **node, void *graph, void *const *before, size_t count, const crk_hip_node_t *launch))                  \
+  XX(hipGraphExecKernelNodeSetParams, (void *exec, void *node, const crk_hip_node_t *launch))                      \
   XX(hipGraphDestroy, (void *graph))
 
 /* The numbers of the API that are used here. */
@@ -141,6 +155,11 @@ struct crk_driver_device {
   int ordinal;
   char target[HIP_ARCHITECTURE_BYTES]; /* the architecture with its features: "gfx90a:sramecc+:xnack-" */
   crk_device_info_t info;
+};
+
+struct crk_driver_function {
+  struct crk_driver_function *next; /* in its module */
+  void *handle;
 };
 
 /* Makes the device the current one of this thread. Asks the runtime each time which device is current, since other code

@@ -50,6 +50,15 @@ crk_status_t crk_priv_hip_graph_launch(crk_driver_device_t *device, crk_driver_g
                                        crk_driver_stream_t *stream);
 void crk_priv_hip_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *graph);
 
+/* hip_chain.c */
+crk_status_t crk_priv_hip_chain_create(crk_driver_device_t *device, const crk_driver_launch_t *launches, size_t count,
+                                       crk_driver_chain_t **chain);
+crk_status_t crk_priv_hip_chain_update(crk_driver_device_t *device, crk_driver_chain_t *chain, size_t index,
+                                       const crk_driver_launch_t *launch);
+crk_status_t crk_priv_hip_chain_launch(crk_driver_device_t *device, crk_driver_chain_t *chain,
+                                       crk_driver_stream_t *stream);
+void crk_priv_hip_chain_destroy(crk_driver_device_t *device, crk_driver_chain_t *chain);
+
 /* hip_module.c */
 crk_image_t crk_priv_hip_builtin(size_t index);
 crk_status_t crk_priv_hip_module_load(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,

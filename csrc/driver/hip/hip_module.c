@@ -10,11 +10,6 @@
 #include "image/unpack.h"
 #include "os/os.h"
 
-struct crk_driver_function {
-  struct crk_driver_function *next; /* in its module */
-  void *handle;
-};
-
 struct crk_driver_module {
   void *handle;
   void *image; /* the runtime may read it until the module is unloaded */

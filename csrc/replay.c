@@ -1,0 +1,522 @@
+/* Launches that repeat, as graphs; replay.h explains them. */
+#include "replay.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "number.h"
+
+enum {
+  FIRST_LINKS = 8,
+  MOST_LINKS = 64,
+  LEAST_LINKS = 3, /* of a graph: fewer launches cost as much one by one */
+  MOST_CHAINS = 128, /* of a handle; the one that was used longest ago makes room */
+  REPETITIONS = 2, /* of a chain before it becomes a graph */
+  MOST_ARGUMENTS = 64,
+  ARGUMENT_ALIGNMENT = 16
+};
+
+/* A launch of a chain. The arguments are behind each other in the chain's memory, from the byte `args` on. */
+typedef struct link {
+  crk_function_t function;
+  crk_dim3_t grid, block;
+  uint32_t shared_bytes;
+  uint32_t args, bytes;
+} link_t;
+
+/* Launches with copies of their arguments. */
+typedef struct sequence {
+  link_t *links;
+  char *memory;
+  uint32_t count;
+  uint32_t bytes, capacity; /* of `memory` */
+} sequence_t;
+
+typedef struct chain {
+  uint64_t hash; /* of its kernels, blocks and shared memory; 0 in an empty place */
+  uint64_t used; /* when it came last */
+  uint32_t times; /* how often it came without a graph */
+  uint32_t next; /* the chain that followed it last time */
+  crk_driver_chain_t *graph; /* NULL: none yet, or none can be made */
+  sequence_t given; /* with the arguments that the graph has; empty without a graph */
+} chain_t;
+
+struct crk_replay {
+  crk_mutex_t lock;
+  crk_device_t device;
+  crk_replay_t *next_listed; /* guarded by the lock of the keeper */
+  bool is_stopped;
+  chain_t chains[MOST_CHAINS];
+  uint64_t clock; /* counts chains */
+  uint32_t last; /* the chain before the current one */
+  chain_t *expected; /* what the current launches are kept for; NULL: they are launched already */
+  sequence_t current;
+  uint32_t most; /* launches of the current chain */
+  uint64_t replayed; /* launches given in graphs */
+  _Atomic(uint64_t) kept; /* twice the number of chains so far, and 1 more while launches are kept */
+  uint64_t kept_before; /* the same, when the keeper looked last */
+  crk_status_t status; /* the first failure that nobody has got yet */
+  char sentence[512];
+};
+
+/* ---- sequences */
+
+static bool sequence_init(sequence_t *self) {
+  self->capacity = MOST_LINKS * 512;
+  self->links = malloc(MOST_LINKS * sizeof *self->links);
+  self->memory = malloc(self->capacity);
+  return self->links != NULL && self->memory != NULL;
+}
+
+static void sequence_deinit(sequence_t *self) {
+  free(self->links);
+  free(self->memory);
+  *self = (sequence_t){0};
+}
+
+/* Whether the driver says how many bytes each argument has. */
+static bool is_known(crk_function_t function) {
+  return function->signature.params != NULL && function->signature.count <= MOST_ARGUMENTS;
+}
+
+/* Appends a launch. Returns false without memory for its arguments. */
+static bool sequence_append(sequence_t *self, const link_t *link, const void *const *args) {
+  const crk_signature_t *signature = &link->function->signature;
+  uint32_t bytes = 0;
+  for (size_t i = 0; i < signature->count; i++) {
+    bytes += (uint32_t)crk_priv_round_up(signature->params[i].bytes, ARGUMENT_ALIGNMENT);
+  }
+  if (self->bytes + bytes > self->capacity) {
+    const uint32_t capacity = 2 * (self->bytes + bytes);
+    char *memory = realloc(self->memory, capacity);
+    if (memory == NULL) {
+      return false;
+    }
+    self->memory = memory;
+    self->capacity = capacity;
+  }
+  link_t *added = &self->links[self->count++];
+  *added = *link;
+  added->args = self->bytes;
+  added->bytes = bytes;
+  char *to = self->memory + self->bytes;
+  for (size_t i = 0; i < signature->count; i++) {
+    const uint32_t size = signature->params[i].bytes, step = (uint32_t)crk_priv_round_up(size, ARGUMENT_ALIGNMENT);
+    memcpy(to, args[i], size);
+    memset(to + size, 0, step - size); /* arguments are compared as bytes */
+    to += step;
+  }
+  self->bytes += bytes;
+  return true;
+}
+
+/* The addresses of a link's arguments. */
+static void link_arguments(const sequence_t *self, const link_t *link, const void **args) {
+  const crk_signature_t *signature = &link->function->signature;
+  const char *from = self->memory + link->args;
+  for (size_t i = 0; i < signature->count; i++) {
+    args[i] = from;
+    from += crk_priv_round_up(signature->params[i].bytes, ARGUMENT_ALIGNMENT);
+  }
+}
+
+static crk_driver_launch_t driver_launch(const sequence_t *self, const link_t *link, const void **args) {
+  link_arguments(self, link, args);
+  return (crk_driver_launch_t){link->function->driver_function, link->grid, link->block, link->shared_bytes, args};
+}
+
+static bool dims_equal(crk_dim3_t a, crk_dim3_t b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+
+/* Whether a graph's node can be updated from one launch to the other. */
+static bool is_alike(const link_t *a, const link_t *b) {
+  return a->function == b->function && dims_equal(a->block, b->block) && a->shared_bytes == b->shared_bytes;
+}
+
+static uint64_t sequence_hash(const sequence_t *self) {
+  uint64_t hash = 1469598103934665603u; /* FNV-1a */
+  for (uint32_t i = 0; i < self->count; i++) {
+    const link_t *link = &self->links[i];
+    const uint64_t words[] = {(uint64_t)(uintptr_t)link->function, (uint64_t)link->block.x << 32 | link->block.y,
+                              (uint64_t)link->block.z << 32 | link->shared_bytes};
+    for (int word = 0; word < 3; word++) {
+      hash = (hash ^ words[word]) * 1099511628211u;
+    }
+  }
+  return hash | 1;
+}
+
+/* ---- chains; the caller holds the handle's lock of replays */
+
+/* Destroys the graph, which may be running. The chain gets no other one. */
+static void chain_drop(const crk_replay_t *self, chain_t *chain) {
+  if (chain->graph != NULL) {
+    self->device->driver->chain_destroy(self->device->driver_device, chain->graph);
+  }
+  chain->graph = NULL;
+  sequence_deinit(&chain->given);
+}
+
+/* The chain of this hash, or an empty one in its place. */
+static chain_t *chain_find(crk_replay_t *self, uint64_t hash) {
+  chain_t *oldest = &self->chains[0];
+  for (uint32_t i = 0; i < MOST_CHAINS; i++) {
+    chain_t *chain = &self->chains[i];
+    if (chain->hash == hash) {
+      return chain;
+    }
+    oldest = chain->used < oldest->used ? chain : oldest;
+  }
+  chain_drop(self, oldest);
+  *oldest = (chain_t){.hash = hash};
+  return oldest;
+}
+
+/* Copies the current launches, and makes a graph of them. The chain stays without one after a failure. */
+static void chain_record(crk_replay_t *self, chain_t *chain) {
+  const sequence_t *current = &self->current;
+  sequence_t *given = &chain->given;
+  const crk_driver_t *driver = self->device->driver;
+  const void *args[MOST_LINKS][MOST_ARGUMENTS];
+  crk_driver_launch_t launches[MOST_LINKS];
+  *given = *current;
+  given->links = malloc(current->count * sizeof *given->links);
+  given->memory = malloc(current->bytes + 1);
+  given->capacity = current->bytes + 1;
+  if (given->links != NULL && given->memory != NULL) {
+    memcpy(given->links, current->links, current->count * sizeof *given->links);
+    memcpy(given->memory, current->memory, current->bytes);
+    for (uint32_t i = 0; i < given->count; i++) {
+      launches[i] = driver_launch(given, &given->links[i], args[i]);
+    }
+    if (driver->chain_create(self->device->driver_device, launches, given->count, &chain->graph) != CRK_OK) {
+      chain->graph = NULL;
+    }
+  }
+  if (chain->graph == NULL) {
+    sequence_deinit(given);
+  }
+}
+
+/* The current chain has ended, and is `chain`. */
+static void chain_ended(crk_replay_t *self, chain_t *chain) {
+  const uint32_t index = (uint32_t)(chain - self->chains);
+  self->chains[self->last].next = index;
+  self->last = index;
+  chain->used = ++self->clock;
+  self->expected = NULL;
+  self->current.count = self->current.bytes = 0;
+  self->most = crk_priv_least(2 * self->most, MOST_LINKS);
+  atomic_store(&self->kept, 2 * self->clock);
+}
+
+/* The current launches, which are all launched, are a chain. */
+static void chain_seen(crk_replay_t *self) {
+  chain_t *chain = chain_find(self, sequence_hash(&self->current));
+  if (++chain->times == REPETITIONS && self->current.count >= LEAST_LINKS) {
+    chain_record(self, chain);
+  }
+  chain_ended(self, chain);
+}
+
+static crk_status_t launch_now(crk_device_t device, const link_t *link, const void *const *args) {
+  return device->driver->launch(device->driver_device, device->own_stream, link->function->driver_function, link->grid,
+                                link->block, link->shared_bytes, args);
+}
+
+/* Launches the first `count` of the current launches one by one, which were kept until now. */
+static crk_status_t launch_kept(crk_replay_t *self, uint32_t count) {
+  crk_status_t status = CRK_OK;
+  for (uint32_t i = 0; i < count; i++) {
+    const void *args[MOST_ARGUMENTS];
+    const link_t *link = &self->current.links[i];
+    link_arguments(&self->current, link, args);
+    const crk_status_t launched = launch_now(self->device, link, args);
+    status = status == CRK_OK ? launched : status;
+  }
+  self->expected = NULL;
+  atomic_store(&self->kept, 2 * self->clock);
+  return status;
+}
+
+/* Gives the graph the current arguments of the launch `index`, if they differ. */
+static crk_status_t chain_update(crk_replay_t *self, chain_t *chain, uint32_t index) {
+  const link_t *link = &self->current.links[index];
+  link_t *given = &chain->given.links[index];
+  char *memory = chain->given.memory + given->args;
+  const char *fresh = self->current.memory + link->args;
+  if (dims_equal(link->grid, given->grid) && memcmp(memory, fresh, link->bytes) == 0) {
+    return CRK_OK;
+  }
+  const void *args[MOST_ARGUMENTS];
+  const crk_driver_launch_t launch = driver_launch(&self->current, link, args);
+  CRK_TRY(self->device->driver->chain_update(self->device->driver_device, chain->graph, index, &launch));
+  given->grid = link->grid;
+  memcpy(memory, fresh, link->bytes);
+  return CRK_OK;
+}
+
+/* All launches of the expected chain are kept: launches its graph. */
+static crk_status_t chain_launch(crk_replay_t *self) {
+  crk_device_t device = self->device;
+  chain_t *chain = self->expected;
+  crk_status_t status = CRK_OK;
+  for (uint32_t i = 0; i < self->current.count && status == CRK_OK; i++) {
+    status = chain_update(self, chain, i);
+  }
+  if (status != CRK_OK) { /* a runtime that refuses an update still launches */
+    status = launch_kept(self, self->current.count);
+    chain_drop(self, chain);
+    chain_ended(self, chain);
+    return status;
+  }
+  status = device->driver->chain_launch(device->driver_device, chain->graph, device->own_stream);
+  self->replayed += self->current.count;
+  chain_ended(self, chain);
+  return status;
+}
+
+/* ---- the keeper: a thread that launches what is kept for long. It ends with the last handle that replays. */
+
+static const double KEEPER_SECONDS = 0.001;
+enum { KEEPER_TURNS = 100 }; /* without a kept launch, before it sleeps until it is woken */
+
+static crk_mutex_t keeper_lock = CRK_MUTEX_INIT;
+static crk_condition_t keeper_wakes = CRK_CONDITION_INIT, keeper_ended = CRK_CONDITION_INIT;
+static crk_replay_t *keeper_list; /* the handles that replay */
+static bool keeper_runs;
+static atomic_bool keeper_is_awake;
+
+static void end_locked(crk_replay_t *self) {
+  if (self->expected != NULL) {
+    const crk_status_t status = launch_kept(self, self->current.count);
+    if (status != CRK_OK && self->status == CRK_OK) {
+      self->status = status;
+      snprintf(self->sentence, sizeof self->sentence, "%s", crk_last_error());
+    }
+  }
+  if (self->current.count > 0) {
+    chain_seen(self);
+  }
+  self->most = FIRST_LINKS;
+}
+
+/* Launches what a handle has kept since the turn before. A handle whose lock is held is launching now. Returns whether
+ * launches are kept. */
+static bool keeper_visit(crk_replay_t *replay) {
+  const uint64_t kept = atomic_load(&replay->kept);
+  const bool is_old = kept % 2 == 1 && kept == replay->kept_before;
+  replay->kept_before = kept;
+  if (is_old && crk_priv_mutex_try(&replay->lock)) {
+    if (atomic_load(&replay->kept) == kept) {
+      end_locked(replay);
+    }
+    crk_priv_mutex_unlock(&replay->lock);
+  }
+  return kept % 2 == 1;
+}
+
+/* With the keeper's lock held. */
+static bool keeper_turn(void) {
+  bool any = false;
+  for (crk_replay_t *replay = keeper_list; replay != NULL; replay = replay->next_listed) {
+    any = keeper_visit(replay) || any;
+  }
+  return any;
+}
+
+static void keeper_main(void *context) {
+  (void)context;
+  crk_priv_mutex_lock(&keeper_lock);
+  for (int quiet = 0; keeper_list != NULL;) {
+    quiet = keeper_turn() ? 0 : quiet + 1;
+    if (quiet < KEEPER_TURNS) {
+      crk_priv_condition_wait_for(&keeper_wakes, &keeper_lock, KEEPER_SECONDS);
+      continue;
+    }
+    /* Who keeps a launch says so first, and then looks whether the keeper is awake. */
+    atomic_store(&keeper_is_awake, false);
+    if (!keeper_turn()) {
+      crk_priv_condition_wait(&keeper_wakes, &keeper_lock);
+    }
+    atomic_store(&keeper_is_awake, true);
+    quiet = 0;
+  }
+  keeper_runs = false;
+  atomic_store(&keeper_is_awake, false);
+  crk_priv_condition_broadcast(&keeper_ended);
+  crk_priv_mutex_unlock(&keeper_lock);
+}
+
+/* Returns false where no thread can be started. */
+static bool keeper_wake(void) {
+  if (atomic_load(&keeper_is_awake)) {
+    return true;
+  }
+  crk_priv_mutex_lock(&keeper_lock);
+  keeper_runs = keeper_runs || crk_priv_thread_start(keeper_main, NULL);
+  const bool runs = keeper_runs;
+  atomic_store(&keeper_is_awake, runs);
+  crk_priv_condition_signal(&keeper_wakes);
+  crk_priv_mutex_unlock(&keeper_lock);
+  return runs;
+}
+
+static void keeper_join(crk_replay_t *replay) {
+  crk_priv_mutex_lock(&keeper_lock);
+  replay->next_listed = keeper_list;
+  keeper_list = replay;
+  crk_priv_mutex_unlock(&keeper_lock);
+}
+
+/* Waits for the keeper's end after the last handle, since the library may be unloaded then. */
+static void keeper_leave(const crk_replay_t *replay) {
+  crk_priv_mutex_lock(&keeper_lock);
+  crk_replay_t **link = &keeper_list;
+  while (*link != replay) {
+    link = &(*link)->next_listed;
+  }
+  *link = replay->next_listed;
+  while (keeper_list == NULL && keeper_runs) {
+    crk_priv_condition_broadcast(&keeper_wakes);
+    crk_priv_condition_wait_for(&keeper_ended, &keeper_lock, KEEPER_SECONDS);
+  }
+  crk_priv_mutex_unlock(&keeper_lock);
+}
+
+/* ---- handles */
+
+/* Whether the next launch, the first of a chain, is kept. */
+static bool begin_expected(crk_replay_t *self, const link_t *link) {
+  chain_t *chain = &self->chains[self->chains[self->last].next];
+  if (chain->graph == NULL || !is_alike(&chain->given.links[0], link)) {
+    return false;
+  }
+  self->expected = chain;
+  atomic_store(&self->kept, 2 * self->clock + 1);
+  if (!keeper_wake()) {
+    self->expected = NULL;
+    self->is_stopped = true;
+  }
+  return self->expected != NULL;
+}
+
+static crk_status_t launch_locked(crk_replay_t *self, const link_t *link, const void *const *args) {
+  if (self->is_stopped || crk_priv_capturing(self->device) || !is_known(link->function) ||
+      !sequence_append(&self->current, link, args)) {
+    end_locked(self);
+    return launch_now(self->device, link, args);
+  }
+  const uint32_t index = self->current.count - 1;
+  crk_status_t kept = CRK_OK;
+  if (index == 0) {
+    (void)begin_expected(self, link);
+  } else if (self->expected != NULL && !is_alike(&self->expected->given.links[index], link)) {
+    kept = launch_kept(self, index);
+  }
+  if (self->expected != NULL) {
+    return self->current.count == self->expected->given.count ? chain_launch(self) : CRK_OK;
+  }
+  const crk_status_t status = launch_now(self->device, link, args);
+  if (self->current.count >= self->most) {
+    chain_seen(self);
+  }
+  return kept != CRK_OK ? kept : status;
+}
+
+crk_status_t crk_priv_launch(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block,
+                             uint32_t shared_bytes, const void *const *args) {
+  const link_t link = {.function = function, .grid = grid, .block = block, .shared_bytes = shared_bytes};
+  if (self->replay == NULL) {
+    return launch_now(self, &link, args);
+  }
+  crk_priv_mutex_lock(&self->replay->lock);
+  const crk_status_t status = launch_locked(self->replay, &link, args);
+  crk_priv_mutex_unlock(&self->replay->lock);
+  return status;
+}
+
+void crk_priv_replay_end(crk_device_t self) {
+  crk_priv_mutex_lock(&self->replay->lock);
+  end_locked(self->replay);
+  crk_priv_mutex_unlock(&self->replay->lock);
+}
+
+void crk_priv_replay_stop(crk_device_t self) {
+  if (self->replay != NULL) {
+    crk_priv_mutex_lock(&self->replay->lock);
+    end_locked(self->replay);
+    self->replay->is_stopped = true;
+    crk_priv_mutex_unlock(&self->replay->lock);
+  }
+}
+
+crk_status_t crk_priv_replay_take(crk_device_t self) {
+  crk_replay_t *replay = self->replay;
+  if (replay == NULL) {
+    return CRK_OK;
+  }
+  crk_priv_mutex_lock(&replay->lock);
+  const crk_status_t status = replay->status;
+  if (status != CRK_OK) {
+    (void)crk_priv_error(status, "%s", replay->sentence);
+    replay->status = CRK_OK;
+  }
+  crk_priv_mutex_unlock(&replay->lock);
+  return status;
+}
+
+/* Whether a handle replays, by its driver and the environment. */
+static bool is_wanted(crk_device_t self) {
+  char setting[8];
+  if (self->is_stream_borrowed || self->is_synchronous || self->driver->chain_create == NULL) {
+    return false;
+  }
+  return crk_priv_variable("CANDLE_ROCM_REPLAY", setting, sizeof setting) ? strcmp(setting, "0") != 0
+                                                                          : self->driver->backend == CRK_BACKEND_CUDA;
+}
+
+void crk_priv_replay_init(crk_device_t self) {
+  crk_replay_t *replay = is_wanted(self) ? calloc(1, sizeof *replay) : NULL;
+  if (replay == NULL) {
+    return;
+  }
+  if (!sequence_init(&replay->current)) {
+    sequence_deinit(&replay->current);
+    free(replay);
+    return;
+  }
+  crk_priv_mutex_init(&replay->lock);
+  replay->device = self;
+  replay->most = FIRST_LINKS;
+  self->replay = replay;
+  keeper_join(replay);
+}
+
+void crk_priv_replay_deinit(crk_device_t self) {
+  crk_replay_t *replay = self->replay;
+  if (replay == NULL) {
+    return;
+  }
+  keeper_leave(replay);
+  for (int i = 0; i < MOST_CHAINS; i++) {
+    chain_drop(replay, &replay->chains[i]);
+  }
+  sequence_deinit(&replay->current);
+  crk_priv_mutex_deinit(&replay->lock);
+  free(replay);
+  self->replay = NULL;
+}
+
+crk_status_t crk_device_replays(crk_device_t self, uint64_t *launches) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_device_replays");
+  CRK_REFUSE_IF(launches == NULL, "crk_device_replays: launches is NULL");
+  *launches = 0;
+  if (self->replay != NULL) {
+    crk_priv_mutex_lock(&self->replay->lock);
+    *launches = self->replay->replayed;
+    crk_priv_mutex_unlock(&self->replay->lock);
+  }
+  return CRK_OK;
+}
