@@ -40,7 +40,7 @@ pub fn run(options: &Options, config: &Config, rank: &Rank, output: &mut dyn Wri
     if prompt.is_empty() || prompt.len() > context {
         bail!("the prompt has {} tokens; 1 to {context} fit (--context)", prompt.len());
     }
-    let mut next = Next::new(options, rank)?;
+    let mut next = Next::new(options, rank, &model)?;
     if matches!(options.source, Source::Random(_)) {
         // Kernels and connections are loaded and made on their first use, which is not measured.
         for tokens in [&prompt[..], &prompt[..1]] {
@@ -51,7 +51,7 @@ pub fn run(options: &Options, config: &Config, rank: &Rank, output: &mut dyn Wri
             }
         }
         model.clear();
-        next = Next::new(options, rank)?;
+        next = Next::new(options, rank, &model)?;
     }
 
     let mut stream = tokenizer.as_ref().map(|tokenizer| tokenizer.decode_stream(true));
@@ -167,11 +167,13 @@ fn wait(rank: &Rank) -> Result<()> {
 /// The device has as many steps before the host reads a token. With two it waits for the host only where that samples.
 const STEPS_AHEAD: usize = 2;
 
-/// Chooses tokens. Rank 0 does, so that all ranks have the same ones whatever the last bits of their logits.
+/// Chooses tokens. Every rank takes the highest of logits that are the same on all ranks. Else rank 0 chooses, so that
+/// all ranks have the same tokens whatever the last bits of their logits.
 struct Next<'a> {
     rank: &'a Rank,
     sampler: LogitsProcessor,
     takes_highest: bool,
+    asks_rank_0: bool,
     copies: Vec<Copied>,
     chosen: usize,
     read: usize,
@@ -184,13 +186,15 @@ struct Copied {
 }
 
 impl<'a> Next<'a> {
-    fn new(options: &Options, rank: &'a Rank) -> Result<Self> {
+    fn new(options: &Options, rank: &'a Rank, model: &Llama) -> Result<Self> {
         let sampling = options.sampling();
+        let takes_highest = matches!(sampling, Sampling::ArgMax);
         let handle = rank.device.as_rocm_device()?.handle();
         let copied = |_| Ok(Copied { number: handle.alloc_host(size_of::<u32>())?, done: handle.event()? });
         Ok(Next {
             rank,
-            takes_highest: matches!(sampling, Sampling::ArgMax),
+            takes_highest,
+            asks_rank_0: rank.comm.is_some() && !(takes_highest && model.has_same_logits()),
             sampler: LogitsProcessor::from_sampling(options.seed, sampling),
             copies: (0..STEPS_AHEAD).map(copied).collect::<Result<_>>()?,
             chosen: 0,
@@ -206,7 +210,7 @@ impl<'a> Next<'a> {
     /// The next token by its logits, a vector. It is a vector of one u32 on the device. The host waits only to sample.
     fn choose(&mut self, logits: &Tensor) -> Result<Tensor> {
         let Rank { number, device, comm, .. } = self.rank;
-        let token = if *number != 0 {
+        let token = if self.asks_rank_0 && *number != 0 {
             Tensor::zeros(1, DType::U32, device)?
         } else if self.takes_highest {
             logits.argmax_keepdim(0)?
@@ -216,7 +220,7 @@ impl<'a> Next<'a> {
             }
             Tensor::new(&[self.sampler.sample(logits)?], device)?
         };
-        if let Some(comm) = comm {
+        if let Some(comm) = comm.as_ref().filter(|_| self.asks_rank_0) {
             token.inplace_op1(&Broadcast::new(comm.clone(), 0))?;
         }
         let copied = &self.copies[self.chosen % STEPS_AHEAD];

@@ -176,6 +176,11 @@ impl Llama {
         })
     }
 
+    /// Whether the logits have the same bits on all ranks: each rank has the others' parts of them.
+    pub fn has_same_logits(&self) -> bool {
+        self.gather.is_some()
+    }
+
     /// The number of tokens in the cache.
     pub fn length(&self) -> usize {
         let cache = self.layers.first().and_then(|layer| layer.cache.as_ref());
@@ -200,8 +205,8 @@ impl Llama {
         self.halves_from = tokens;
     }
 
-    /// Appends `tokens`, a vector of u32, to the text. Returns the logits for the next token, as a vector of f32. All
-    /// ranks call this with the same tokens.
+    /// Appends `tokens`, a vector of u32, to the text. Returns the logits for the next token, as a vector. All ranks
+    /// call this with the same tokens.
     pub fn forward(&mut self, tokens: &Tensor) -> Result<Tensor> {
         let (start, count) = (self.length(), tokens.dims1()?);
         if start + count > self.cos.dims()[0] {
@@ -234,7 +239,7 @@ impl Llama {
         if let Some(gather) = &self.gather {
             logits = logits.apply_op1_no_bwd(gather)?;
         }
-        Ok(logits.to_dtype(DType::F32)?)
+        Ok(logits)
     }
 
     /// Takes all parts through a layer. The parts are in the order of their tokens.

@@ -192,7 +192,7 @@ fn logits(
         if let Some(comm) = &rank.comm {
             comm.wait()?;
         }
-        all.push(logits.to_vec1()?);
+        all.push(logits.to_dtype(DType::F32)?.to_vec1()?);
     }
     assert_eq!(model.length(), PROMPT.len() + STEPS.len());
     Ok(all)
