@@ -150,7 +150,7 @@ struct crk_device {
   const crk_driver_t *driver; /* same as the context's, for fast access by launchers */
   crk_driver_device_t *driver_device; /* same as the context's */
   crk_driver_stream_t *own_stream; /* for device.c and replay.c; all others get it by crk_priv_stream */
-  crk_replay_t *replay; /* NULL: every launch goes to the driver at once */
+  crk_replay_t *replay; /* NULL: the handle cannot replay */
   crk_context_t *context;
   bool is_stream_borrowed; /* the caller's stream: not destroyed with the handle */
   crk_gate_t *gate; /* of the stream */
@@ -181,7 +181,7 @@ static inline bool crk_priv_capturing(crk_device_t self) {
 /* The handle's stream, for all calls of the driver and of other libraries but `launch`. Launches that are kept go
  * first. */
 static inline crk_driver_stream_t *crk_priv_stream(crk_device_t self) {
-  if (self->replay != NULL) {
+  if (crk_priv_replays(self)) {
     crk_priv_replay_end(self);
   }
   return self->own_stream;

@@ -356,7 +356,8 @@ void crk_device_close(crk_device_t self) {
   /* Before the gate is closed: who holds the lock of the BLAS pool may empty the cache, and so wait for gates. */
   crk_priv_blas_deinit(self);
   crk_priv_gate_close(self->gate);
-  self->driver->stream_synchronize(self->driver_device, crk_priv_stream(self)); /* crk_priv_heap_trim may have recorded events */
+  self->driver->stream_synchronize(self->driver_device,
+                                   crk_priv_stream(self)); /* crk_priv_heap_trim may have recorded events */
   crk_priv_replay_deinit(self);
   crk_priv_event_destroy(self->fence);
   crk_context_t *context = self->context;
@@ -398,7 +399,7 @@ crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *to
 crk_status_t crk_device_stream(crk_device_t self, void **stream) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_stream");
   CRK_REFUSE_IF(stream == NULL, "crk_device_stream: stream is NULL");
-  crk_priv_replay_stop(self); /* the caller's own work in it must come after what is kept */
+  crk_priv_replay_forbid(self); /* the caller's own work in it must come after what is kept */
   *stream = self->own_stream;
   return CRK_OK;
 }

@@ -47,7 +47,8 @@ struct crk_replay {
   crk_mutex_t lock;
   crk_device_t device;
   crk_replay_t *next_listed; /* guarded by the lock of the keeper */
-  bool is_stopped;
+  atomic_bool is_on; /* changed with the lock held */
+  atomic_bool is_forbidden; /* the caller has the stream */
   chain_t chains[MOST_CHAINS];
   uint64_t clock; /* counts chains */
   uint32_t last; /* the chain before the current one */
@@ -397,13 +398,13 @@ static bool begin_expected(crk_replay_t *self, const link_t *link) {
   atomic_store(&self->kept, 2 * self->clock + 1);
   if (!keeper_wake()) {
     self->expected = NULL;
-    self->is_stopped = true;
+    atomic_store(&self->is_on, false);
   }
   return self->expected != NULL;
 }
 
 static crk_status_t launch_locked(crk_replay_t *self, const link_t *link, const void *const *args) {
-  if (self->is_stopped || crk_priv_capturing(self->device) || !is_known(link->function) ||
+  if (!atomic_load(&self->is_on) || crk_priv_capturing(self->device) || !is_known(link->function) ||
       !sequence_append(&self->current, link, args)) {
     end_locked(self);
     return launch_now(self->device, link, args);
@@ -428,7 +429,7 @@ static crk_status_t launch_locked(crk_replay_t *self, const link_t *link, const 
 crk_status_t crk_priv_launch(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block,
                              uint32_t shared_bytes, const void *const *args) {
   const link_t link = {.function = function, .grid = grid, .block = block, .shared_bytes = shared_bytes};
-  if (self->replay == NULL) {
+  if (!crk_priv_replays(self)) {
     return launch_now(self, &link, args);
   }
   crk_priv_mutex_lock(&self->replay->lock);
@@ -443,12 +444,21 @@ void crk_priv_replay_end(crk_device_t self) {
   crk_priv_mutex_unlock(&self->replay->lock);
 }
 
-void crk_priv_replay_stop(crk_device_t self) {
+bool crk_priv_replays(crk_device_t self) {
+  return self->replay != NULL && atomic_load_explicit(&self->replay->is_on, memory_order_relaxed);
+}
+
+static void set_replay(crk_replay_t *self, bool on) {
+  crk_priv_mutex_lock(&self->lock);
+  end_locked(self);
+  atomic_store(&self->is_on, on);
+  crk_priv_mutex_unlock(&self->lock);
+}
+
+void crk_priv_replay_forbid(crk_device_t self) {
   if (self->replay != NULL) {
-    crk_priv_mutex_lock(&self->replay->lock);
-    end_locked(self->replay);
-    self->replay->is_stopped = true;
-    crk_priv_mutex_unlock(&self->replay->lock);
+    set_replay(self->replay, false);
+    atomic_store(&self->replay->is_forbidden, true);
   }
 }
 
@@ -467,18 +477,16 @@ crk_status_t crk_priv_replay_take(crk_device_t self) {
   return status;
 }
 
-/* Whether a handle replays, by its driver and the environment. */
+/* Whether a new handle replays, by the environment. */
 static bool is_wanted(crk_device_t self) {
   char setting[8];
-  if (self->is_stream_borrowed || self->is_synchronous || self->driver->chain_create == NULL) {
-    return false;
-  }
   return crk_priv_variable("CANDLE_ROCM_REPLAY", setting, sizeof setting) ? strcmp(setting, "0") != 0
                                                                           : self->driver->backend == CRK_BACKEND_CUDA;
 }
 
 void crk_priv_replay_init(crk_device_t self) {
-  crk_replay_t *replay = is_wanted(self) ? calloc(1, sizeof *replay) : NULL;
+  const bool can = !self->is_stream_borrowed && !self->is_synchronous && self->driver->chain_create != NULL;
+  crk_replay_t *replay = can ? calloc(1, sizeof *replay) : NULL;
   if (replay == NULL) {
     return;
   }
@@ -490,6 +498,7 @@ void crk_priv_replay_init(crk_device_t self) {
   crk_priv_mutex_init(&replay->lock);
   replay->device = self;
   replay->most = FIRST_LINKS;
+  atomic_store(&replay->is_on, is_wanted(self));
   self->replay = replay;
   keeper_join(replay);
 }
@@ -517,6 +526,23 @@ crk_status_t crk_device_replays(crk_device_t self, uint64_t *launches) {
     crk_priv_mutex_lock(&self->replay->lock);
     *launches = self->replay->replayed;
     crk_priv_mutex_unlock(&self->replay->lock);
+  }
+  return CRK_OK;
+}
+
+crk_status_t crk_device_set_replay(crk_device_t self, bool on) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_device_set_replay");
+  crk_replay_t *replay = self->replay;
+  if (on && (replay == NULL || atomic_load(&replay->is_forbidden))) {
+    return crk_priv_error(CRK_UNSUPPORTED, "crk_device_set_replay: on, but the handle %s",
+                          self->is_synchronous                 ? "waits for each call (CANDLE_ROCM_SYNC)"
+                          : self->is_stream_borrowed           ? "works in a stream of the caller's"
+                          : replay != NULL                     ? "has given its stream away (crk_device_stream)"
+                          : self->driver->chain_create == NULL ? "has a driver without the calls"
+                                                               : "had no host memory for it when it was opened");
+  }
+  if (replay != NULL) {
+    set_replay(replay, on);
   }
   return CRK_OK;
 }

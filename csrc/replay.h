@@ -12,8 +12,9 @@
  * - A kept launch begins at the next use of the stream, or 2 ms later at most: a thread looks for such launches.
  *
  * Only a handle with a stream of its own replays, until it gives the stream away (crk_device_stream). A driver without
- * the calls (driver.h) does not, nor does a handle of CANDLE_ROCM_SYNC=1. CANDLE_ROCM_REPLAY=0 switches it off, 1 on.
- * Without the variable it is on for NVIDIA GPUs. HIP's updates of graphs have not run on an AMD GPU yet. */
+ * the calls (driver.h) does not, nor does a handle of CANDLE_ROCM_SYNC=1. CANDLE_ROCM_REPLAY=0 switches it off, 1 on,
+ * and so does crk_device_set_replay. Without the variable it is on for NVIDIA GPUs: HIP's updates of graphs have not run on
+ * an AMD GPU yet. */
 #ifndef CRK_REPLAY_H
 #define CRK_REPLAY_H
 
@@ -34,8 +35,11 @@ crk_status_t crk_priv_launch(crk_device_t self, crk_function_t function, crk_dim
 /* Launches what is kept, and ends the chain. A failure stays for crk_priv_replay_take. */
 void crk_priv_replay_end(crk_device_t self);
 
-/* The same. From then on the handle launches at once. */
-void crk_priv_replay_stop(crk_device_t self);
+/* The same. From then on the handle launches at once, since the caller has its stream. */
+void crk_priv_replay_forbid(crk_device_t self);
+
+/* Whether launches may be kept. */
+bool crk_priv_replays(crk_device_t self);
 
 /* Returns and clears the first failure of launches that were kept. */
 crk_status_t crk_priv_replay_take(crk_device_t self);

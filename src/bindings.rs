@@ -1,4 +1,4 @@
-// include/ fnv1a f347952b4818d6da063df3f2a0fa0be8
+// include/ fnv1a 341189515f7b5282e3c002df31962ab4
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -676,11 +676,15 @@ unsafe extern "C" {
  again and again, as a model does for each token, needs less of the host's time so: launches are kept until the graph
  is complete. A launch is kept until the handle's next copy, event or wait, and for 2 ms at most. A failure is
  returned by a later call, at the latest by crk_device_synchronize. Handles on a stream of the caller's keep none, and
- neither does a handle whose stream was asked for (crk_device_stream).
-
- CANDLE_ROCM_REPLAY in the environment when the handle is opened: 0 switches this off, 1 on. Without the variable it is
- on for NVIDIA GPUs.*/
+ neither does a handle whose stream was asked for (crk_device_stream).*/
     pub fn crk_device_replays(self_: crk_device_t, launches: *mut u64) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Switches these graphs on or off for the handle. Without this call CANDLE_ROCM_REPLAY in the environment says it when
+ the handle is opened, 0 or 1. Without the variable they are on for NVIDIA GPUs. Fails with CRK_UNSUPPORTED where a
+ handle that cannot keep launches is to do it: on a stream of the caller's, with its stream given away, or with
+ CANDLE_ROCM_SYNC=1.*/
+    pub fn crk_device_set_replay(self_: crk_device_t, on: bool) -> crk_status_t;
 }
 unsafe extern "C" {
     /** Separate reports of ids out of range, for users of one handle that must not see each other's mistakes. A handle has

@@ -159,6 +159,12 @@ impl Device {
         Ok(launches)
     }
 
+    /// Whether launches that repeat are given to the runtime in graphs: `crk_device_set_replay`.
+    pub fn set_replay(&self, on: bool) -> Result<()> {
+        // SAFETY: a live handle.
+        check(unsafe { sys::crk_device_set_replay(self.raw(), on) })
+    }
+
     /// The device's properties.
     pub fn info(&self) -> Result<DeviceInfo> {
         let mut info = DeviceInfo { struct_bytes: size_of::<DeviceInfo>(), ..DeviceInfo::default() };

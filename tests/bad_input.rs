@@ -276,6 +276,7 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_synchronize(d));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_operations(d, &mut 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_replays(d, &mut 0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_set_replay(d, true));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_reports_create(d, &mut 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_wait(d, null_mut()));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_peer_access(d, bench.raw(), &mut false));

@@ -98,6 +98,7 @@ impl Page {
         self.section("Copies and launches");
         self.error(&report.copies);
         self.error(&report.launches);
+        self.error(&report.replays);
         let gb = |speed: f64| format!("{speed:.2} GB/s");
         let us = |time: f64| format!("{time:.2} us");
         let mut rows = Vec::new();
@@ -121,6 +122,12 @@ impl Page {
             rows.push(("from one launch to the next, in a queue".into(), us(launches.queued_us)));
             rows.push(("the same in a graph".into(), us(launches.graph_us)));
             rows.push(("one launch, and waiting for it".into(), us(launches.round_trip_us)));
+        }
+        if let Some(replays) = report.replays.done() {
+            let bits = if replays.same_bits { "the same results" } else { "**other results**" };
+            let graphs = replays.in_graphs_us.map_or("the handle makes no graphs".into(), us);
+            rows.push((format!("a step of {} launches, one by one", replays.launches), us(replays.one_by_one_us)));
+            rows.push((format!("the same in graphs (CANDLE_ROCM_REPLAY=1), {bits}"), graphs));
         }
         self.table(&["", ""], rows.into_iter().map(|(key, value)| vec![key, value]));
     }

@@ -49,6 +49,7 @@ pub struct Report {
     checks: Section<Vec<checks::Suite>>,
     copies: Section<speed::Copies>,
     launches: Section<speed::Launches>,
+    replays: Section<speed::Replays>,
     ops: Section<families::Families>,
     llama: Section<llama::Llama>,
     took_s: f64,
@@ -117,6 +118,7 @@ fn measure(device: &Device, info: &DeviceInfo, quick: bool, start: Instant) -> R
     let checks = Section::of(checks::run(device, &name, depth));
     let copies = Section::of(speed::copies(device, &clock, bytes));
     let launches = Section::of(speed::launches(device, &clock, if depth == Depth::Quick { 20 } else { 500 }));
+    let replays = Section::of(speed::replays(&name, 96, if depth == Depth::Quick { 6 } else { 100 }));
     let copied = copies.done().map(|copies| copies.device_to_device_gb_per_s * 1e9);
     let ops = Section::of(copied.ok_or("the copies failed".into()).and_then(|copied| {
         families::measure(device, info, Clock::new(device, reps)?, (depth, elements, beyond), copied)
@@ -132,6 +134,7 @@ fn measure(device: &Device, info: &DeviceInfo, quick: bool, start: Instant) -> R
         checks,
         copies,
         launches,
+        replays,
         ops,
         llama,
         took_s: start.elapsed().as_secs_f64(),
@@ -145,6 +148,7 @@ impl Report {
             ("checks", self.checks.error()),
             ("copies", self.copies.error()),
             ("launches", self.launches.error()),
+            ("replays", self.replays.error()),
             ("ops", self.ops.error()),
             ("llama", self.llama.error()),
         ];
@@ -152,12 +156,14 @@ impl Report {
         let trials = self.checks.done().into_iter().flatten().flat_map(|suite| &suite.failed);
         let trials = trials.map(|failure| format!("check {}", failure.trial));
         let ops = self.ops.done().into_iter().flat_map(|ops| &ops.failures).cloned();
+        let replays = self.replays.done().filter(|replays| !replays.same_bits);
+        let replays = replays.map(|_| "replays: launches in graphs have other results".to_owned());
         let llama = self.llama.done().filter(|llama| llama.speed.is_none());
         let llama = llama.map(|llama| format!("llama: its results differ from those of {}", llama.compared_with));
         let unknown = strict && self.card.is_gpu() && self.card.stated_memory_gb_per_s.is_none();
         let unknown =
             unknown.then(|| format!("the card {:?} is unknown: add a line to benches/report/cards.rs", self.card.name));
-        failed.chain(trials).chain(ops).chain(llama).chain(unknown).collect()
+        failed.chain(trials).chain(ops).chain(replays).chain(llama).chain(unknown).collect()
     }
 
     /// The name of the files, without an extension.

@@ -2,7 +2,7 @@
 use super::progress;
 use crate::Result;
 use crate::measure::{Clock, Time, copy_speed};
-use candle_rocm_sys::{DType, Device};
+use candle_rocm_sys::{Buffer, DType, Device, Layout};
 use serde::Serialize;
 use std::time::Instant;
 
@@ -26,6 +26,17 @@ pub struct Launches {
     pub graph_us: f64,
     /// One launch, and waiting for it.
     pub round_trip_us: f64,
+}
+
+/// A step of launches that repeats, one by one and in graphs (`Device::set_replay`).
+#[derive(Serialize)]
+pub struct Replays {
+    pub launches: usize,
+    /// From the first call of a step until its work is done.
+    pub one_by_one_us: f64,
+    /// The same in graphs; nothing where the handle makes none.
+    pub in_graphs_us: Option<f64>,
+    pub same_bits: bool,
 }
 
 /// Memory that no cache holds.
@@ -56,6 +67,7 @@ pub fn copies(device: &Device, clock: &Clock<'_>, bytes: usize) -> Result<Copies
 pub fn launches(device: &Device, clock: &Clock<'_>, count: usize) -> Result<Launches> {
     const ELEMENTS: usize = 256;
     let bar = progress::bar("launches", 4);
+    device.set_replay(false)?;
     let memory = device.alloc(4 * ELEMENTS)?;
     let launch = || device.fill(DType::F32, &memory, ELEMENTS, 1f32);
     launch()?;
@@ -87,5 +99,48 @@ pub fn launches(device: &Device, clock: &Clock<'_>, count: usize) -> Result<Laun
         queued_us: queued.median / count as f64 * 1e6,
         graph_us: graph.median / count as f64 * 1e6,
         round_trip_us: Time::of(round_trips).median * 1e6,
+    })
+}
+
+/// The results of a step: a chain of ops, each on the result of the one before, with other numbers in each step.
+fn step(device: &Device, (a, b): (&Buffer, &Buffer), launches: usize, number: usize) -> Result<Vec<f32>> {
+    device.fill(DType::F32, a, STEP_ELEMENTS, number as f32)?;
+    for i in 1..launches {
+        let (from, to) = if i % 2 == 1 { (a, b) } else { (b, a) };
+        let layout = Layout::contiguous(&[STEP_ELEMENTS - i % 3])?;
+        device.affine(DType::F32, &layout, from, to, 1.0 + i as f64 * 1e-3, number as f64)?;
+    }
+    Ok(if launches % 2 == 0 { b } else { a }.download()?)
+}
+
+const STEP_ELEMENTS: usize = 4096;
+
+/// Steps of `launches` launches, with waits between them, one by one and in graphs. On a handle of its own: the checks
+/// have taken the stream of the report's.
+pub fn replays(name: &str, launches: usize, steps: usize) -> Result<Replays> {
+    let device = &Device::open_named(name)?;
+    let bar = progress::bar("launches that repeat", 2);
+    let memory = (device.alloc(4 * STEP_ELEMENTS)?, device.alloc(4 * STEP_ELEMENTS)?);
+    let run = |on: bool| -> Result<(f64, Vec<Vec<f32>>, u64)> {
+        device.set_replay(on)?;
+        let before = device.replays()?;
+        let (mut times, mut results) = (Vec::new(), Vec::new());
+        for number in 0..steps {
+            let start = Instant::now();
+            results.push(step(device, (&memory.0, &memory.1), launches, number)?);
+            times.push(start.elapsed().as_secs_f64());
+        }
+        bar.inc(1);
+        Ok((Time::of(times).median * 1e6, results, device.replays()? - before))
+    };
+    let (one_by_one_us, expected, _) = run(false)?;
+    let (in_graphs_us, results, replayed) = run(true)?;
+    bar.finish();
+    let bits = |all: &[Vec<f32>]| all.iter().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
+    Ok(Replays {
+        launches,
+        one_by_one_us,
+        in_graphs_us: (replayed > 0).then_some(in_graphs_us),
+        same_bits: bits(&results) == bits(&expected),
     })
 }

@@ -58,7 +58,7 @@ fn report(device: &str, environment: &[(&str, String)], strict: bool) -> (String
 /// Every section is there, and nothing failed.
 fn is_whole((page, chart, json): &(String, String, Value)) {
     assert_eq!(json["schema"], 1);
-    for section in ["checks", "copies", "launches", "ops", "llama"] {
+    for section in ["checks", "copies", "launches", "replays", "ops", "llama"] {
         assert!(!json[section]["done"].is_null(), "{section}: {}", json[section]);
     }
     let suites = json["checks"]["done"].as_array().expect("a list");

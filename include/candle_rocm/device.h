@@ -186,11 +186,14 @@ CRK_API crk_status_t crk_device_operations(crk_device_t self, uint64_t *count);
  * again and again, as a model does for each token, needs less of the host's time so: launches are kept until the graph
  * is complete. A launch is kept until the handle's next copy, event or wait, and for 2 ms at most. A failure is
  * returned by a later call, at the latest by crk_device_synchronize. Handles on a stream of the caller's keep none, and
- * neither does a handle whose stream was asked for (crk_device_stream).
- *
- * CANDLE_ROCM_REPLAY in the environment when the handle is opened: 0 switches this off, 1 on. Without the variable it is
- * on for NVIDIA GPUs. */
+ * neither does a handle whose stream was asked for (crk_device_stream). */
 CRK_API crk_status_t crk_device_replays(crk_device_t self, uint64_t *launches);
+
+/* Switches these graphs on or off for the handle. Without this call CANDLE_ROCM_REPLAY in the environment says it when
+ * the handle is opened, 0 or 1. Without the variable they are on for NVIDIA GPUs. Fails with CRK_UNSUPPORTED where a
+ * handle that cannot keep launches is to do it: on a stream of the caller's, with its stream given away, or with
+ * CANDLE_ROCM_SYNC=1. */
+CRK_API crk_status_t crk_device_set_replay(crk_device_t self, bool on);
 
 /* Separate reports of ids out of range, for users of one handle that must not see each other's mistakes. A handle has
  * reports of its own, with the number 0. This function gives the number of further ones. Each handle has 63; if all are
