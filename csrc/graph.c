@@ -12,8 +12,7 @@ static crk_status_t capture_begin(crk_device_t self, crk_graph_t graph) {
   const uint64_t stamp = crk_priv_heap_wait_begin(self);
   CRK_TRY(crk_priv_stream_wait(self));
   crk_priv_heap_wait_end(self, stamp);
-  CRK_TRY(self->driver->capture_begin(self->driver_device, crk_priv_stream(self)));
-  atomic_store(&self->capture, graph);
+  CRK_TRY(crk_priv_replay_capture(self, graph));
   atomic_fetch_add(&epoch, 1);
   return CRK_OK;
 }

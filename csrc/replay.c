@@ -46,7 +46,9 @@ typedef struct chain {
 struct crk_replay {
   crk_mutex_t lock;
   crk_device_t device;
-  crk_replay_t *next_listed; /* guarded by the lock of the keeper */
+  crk_replay_t *next_listed; /* guarded by the lock of the keeper, as are the next two */
+  uint64_t visited; /* the keeper's last turn that came here */
+  uint64_t kept_before; /* what `kept` was then */
   atomic_bool is_on; /* changed with the lock held */
   atomic_bool is_forbidden; /* the caller has the stream */
   chain_t chains[MOST_CHAINS];
@@ -57,8 +59,8 @@ struct crk_replay {
   uint32_t most; /* launches of the current chain */
   uint64_t replayed; /* launches given in graphs */
   _Atomic(uint64_t) kept; /* twice the number of chains so far, and 1 more while launches are kept */
-  uint64_t kept_before; /* the same, when the keeper looked last */
   crk_status_t status; /* the first failure that nobody has got yet */
+  int device_error; /* the driver's code of it */
   char sentence[512];
 };
 
@@ -273,7 +275,11 @@ static crk_status_t chain_launch(crk_replay_t *self) {
     return status;
   }
   status = device->driver->chain_launch(device->driver_device, chain->graph, device->own_stream);
-  self->replayed += self->current.count;
+  if (status == CRK_OK) {
+    self->replayed += self->current.count;
+  } else { /* it would fail again */
+    chain_drop(self, chain);
+  }
   chain_ended(self, chain);
   return status;
 }
@@ -294,6 +300,7 @@ static void end_locked(crk_replay_t *self) {
     const crk_status_t status = launch_kept(self, self->current.count);
     if (status != CRK_OK && self->status == CRK_OK) {
       self->status = status;
+      self->device_error = crk_last_device_error();
       snprintf(self->sentence, sizeof self->sentence, "%s", crk_last_error());
     }
   }
@@ -304,25 +311,36 @@ static void end_locked(crk_replay_t *self) {
 }
 
 /* Launches what a handle has kept since the turn before. A handle whose lock is held is launching now. Returns whether
- * launches are kept. */
+ * launches are kept. Leaves the keeper's lock while it launches, which may take long: the handle's lock keeps the handle
+ * then. */
 static bool keeper_visit(crk_replay_t *replay) {
   const uint64_t kept = atomic_load(&replay->kept);
   const bool is_old = kept % 2 == 1 && kept == replay->kept_before;
   replay->kept_before = kept;
   if (is_old && crk_priv_mutex_try(&replay->lock)) {
+    crk_priv_mutex_unlock(&keeper_lock);
     if (atomic_load(&replay->kept) == kept) {
       end_locked(replay);
     }
     crk_priv_mutex_unlock(&replay->lock);
+    crk_priv_mutex_lock(&keeper_lock);
   }
   return kept % 2 == 1;
 }
 
-/* With the keeper's lock held. */
+/* With the keeper's lock held. Begins again after each visit, since the list may have changed. */
 static bool keeper_turn(void) {
+  static uint64_t turn;
   bool any = false;
-  for (crk_replay_t *replay = keeper_list; replay != NULL; replay = replay->next_listed) {
-    any = keeper_visit(replay) || any;
+  turn++;
+  for (crk_replay_t *replay = keeper_list; replay != NULL;) {
+    if (replay->visited == turn) {
+      replay = replay->next_listed;
+    } else {
+      replay->visited = turn;
+      any = keeper_visit(replay) || any;
+      replay = keeper_list;
+    }
   }
   return any;
 }
@@ -462,6 +480,22 @@ void crk_priv_replay_forbid(crk_device_t self) {
   }
 }
 
+crk_status_t crk_priv_replay_capture(crk_device_t self, crk_graph_t graph) {
+  crk_replay_t *replay = self->replay;
+  if (replay != NULL) {
+    crk_priv_mutex_lock(&replay->lock);
+    end_locked(replay);
+  }
+  const crk_status_t status = self->driver->capture_begin(self->driver_device, self->own_stream);
+  if (status == CRK_OK) {
+    atomic_store(&self->capture, graph);
+  }
+  if (replay != NULL) {
+    crk_priv_mutex_unlock(&replay->lock);
+  }
+  return status;
+}
+
 crk_status_t crk_priv_replay_take(crk_device_t self) {
   crk_replay_t *replay = self->replay;
   if (replay == NULL) {
@@ -470,7 +504,8 @@ crk_status_t crk_priv_replay_take(crk_device_t self) {
   crk_priv_mutex_lock(&replay->lock);
   const crk_status_t status = replay->status;
   if (status != CRK_OK) {
-    (void)crk_priv_error(status, "%s", replay->sentence);
+    (void)(status == CRK_DEVICE ? crk_priv_device_error(replay->device_error, "%s", replay->sentence)
+                                : crk_priv_error(status, "%s", replay->sentence));
     replay->status = CRK_OK;
   }
   crk_priv_mutex_unlock(&replay->lock);
@@ -509,6 +544,8 @@ void crk_priv_replay_deinit(crk_device_t self) {
     return;
   }
   keeper_leave(replay);
+  crk_priv_mutex_lock(&replay->lock); /* the keeper's last visit has ended */
+  crk_priv_mutex_unlock(&replay->lock);
   for (int i = 0; i < MOST_CHAINS; i++) {
     chain_drop(replay, &replay->chains[i]);
   }

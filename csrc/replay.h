@@ -41,6 +41,10 @@ void crk_priv_replay_forbid(crk_device_t self);
 /* Whether launches may be kept. */
 bool crk_priv_replays(crk_device_t self);
 
+/* Begins the capture `graph` of the handle's stream. A launch of another thread comes before it or is recorded, and none
+ * is kept meanwhile. */
+crk_status_t crk_priv_replay_capture(crk_device_t self, crk_graph_t graph);
+
 /* Returns and clears the first failure of launches that were kept. */
 crk_status_t crk_priv_replay_take(crk_device_t self);
 

@@ -223,6 +223,53 @@ fn a_driver_before_12_4_cannot_tell_parameters() {
     });
 }
 
+/// The launches that the handle gave in graphs, in eight rounds of six copies. Each round moves other bytes to another
+/// place.
+fn rounds_of_copies(device: &Device) -> u64 {
+    // SAFETY: the double's one kernel.
+    unsafe { device.load_module("mine", PTX).expect("PTX loads") };
+    let function = device.function_named("mine", "copy").expect("the kernel is there");
+    let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared_bytes: 0 };
+    let sources: Vec<_> = (0..8).map(|i| device.upload(&[10 * i as u8 + 1; 16]).expect("memory")).collect();
+    for round in 0..8 {
+        let targets: Vec<_> = (0..6).map(|_| device.upload(&[0u8; 16]).expect("memory")).collect();
+        for (i, target) in targets.iter().enumerate() {
+            let bytes = 1 + (round + i) % 16;
+            let args: [Arg<'_>; 3] = [bytes.into(), (&sources[(round + i) % 8]).into(), target.into()];
+            // SAFETY: the double's kernel, with its arguments.
+            unsafe { function.launch(launch, &args) }.expect("it runs");
+        }
+        for (i, target) in targets.iter().enumerate() {
+            let bytes = 1 + (round + i) % 16;
+            let mut expected = [0; 16];
+            expected[..bytes].fill(10 * ((round + i) % 8) as u8 + 1);
+            assert_eq!(target.download::<u8>().expect("a copy"), expected, "round {round}, copy {i}");
+        }
+    }
+    device.replays().expect("a count")
+}
+
+#[test]
+fn launches_that_repeat_are_given_in_graphs() {
+    let test = "launches_that_repeat_are_given_in_graphs";
+    // Two rounds until there is a graph.
+    alone(test, double(test, &[]), "", || assert_eq!(rounds_of_copies(&open().expect("the double opens")), 6 * 6));
+}
+
+#[test]
+fn without_calls_for_chains_launches_are_given_one_by_one() {
+    let test = "without_calls_for_chains_launches_are_given_one_by_one";
+    let library = double(test, &["-DWITHOUT_CHAINS"]);
+    alone(test, library, "", || assert_eq!(rounds_of_copies(&open().expect("the double opens")), 0));
+}
+
+#[test]
+fn an_update_that_fails_costs_the_graph_alone() {
+    let test = "an_update_that_fails_costs_the_graph_alone";
+    let fail = "cuGraphExecKernelNodeSetParams=1";
+    alone(test, double(test, &[]), fail, || assert_eq!(rounds_of_copies(&open().expect("the double opens")), 0));
+}
+
 /// An ELF header for `machine`, followed by `sections` section headers, each for the whole file.
 fn elf(machine: u16, sections: u16) -> Vec<u8> {
     let total = 64 + 64 * usize::from(sections);

@@ -48,6 +48,23 @@ fn negate(device: &Device, values: &[f32]) -> candle_rocm_sys::Result<Vec<f32>> 
     dst.download()
 }
 
+/// Four rounds of the same four launches, with other arguments in each. A handle that replays gives the last two in
+/// graphs.
+fn repeat(device: &Device) -> candle_rocm_sys::Result<()> {
+    const N: usize = 300;
+    let layout = Layout::contiguous(&[N])?;
+    for round in 0..4 {
+        let (a, b) = (device.upload(&[1f32; N])?, device.alloc(N * 4)?);
+        for i in 0..4 {
+            let (src, dst) = if i % 2 == 0 { (&a, &b) } else { (&b, &a) };
+            device.affine(DType::F32, &layout, src, dst, 2.0, f64::from(round + i))?;
+        }
+        let expected = (0..4).fold(1.0, |value, i| 2.0 * value + (round + i) as f32);
+        assert_eq!(a.download::<f32>()?, [expected; N]);
+    }
+    Ok(())
+}
+
 fn works(device: &Device) {
     let values: Vec<f32> = (0..5000).map(|i| i as f32 - 17.0).collect();
     let expected: Vec<f32> = values.iter().map(|v| -v).collect();
@@ -153,9 +170,13 @@ fn without_a_call_that_is_optional_the_rest_works() {
             let name = device.alloc(1 << 50).map(|_| ()).map_err(told);
             [("hipEventElapsedTime", elapsed), ("hipMemcpyPeerAsync", peer), ("graphs", capture), ("name", name)]
         };
+        repeat(&device).expect("the same launches again and again");
+        let makes_chains = missing.contains("Graph");
+        assert_eq!(device.replays().expect("a count") == 0, makes_chains, "without {missing}");
         for (what, outcome) in outcomes {
-            let concerned =
-                what == missing || (what == "graphs" && (missing.contains("Capture") || missing.contains("Graph")));
+            let captures = missing.contains("Capture")
+                || (missing.contains("Graph") && !missing.contains("Node") && missing != "hipGraphCreate");
+            let concerned = what == missing || (what == "graphs" && captures);
             match outcome {
                 Err((status, sentence)) if what == "name" => {
                     assert_eq!(status, Status::OutOfMemory, "{sentence}");
@@ -175,10 +196,11 @@ fn without_a_call_that_is_optional_the_rest_works() {
     };
     let mut calls = calls_in("CRK_HIP_OPTIONAL_MAP");
     calls.push("hipGetErrorName".into());
-    assert_eq!(calls.len(), 18, "{calls:?}");
+    assert_eq!(calls.len(), 21, "{calls:?}");
     for call in &calls {
         let library = if std::env::var(CALL).is_ok() { "".into() } else { hip_double::without(&[call]) };
-        let extra = [("CANDLE_ROCM_HIP_LIBRARY", library.to_str().expect("UTF-8")), (CALL, call)];
+        let library_name = library.to_str().expect("UTF-8");
+        let extra = [("CANDLE_ROCM_HIP_LIBRARY", library_name), ("CANDLE_ROCM_REPLAY", "1"), (CALL, call)];
         alone(test, "gfx1100", 6, &extra, body);
         if std::env::var(CALL).is_ok() {
             return;
@@ -459,6 +481,7 @@ fn tour() -> Result<(), (Status, String)> {
         check(sys::crk_graph_launch(graph.0))?;
         assert_eq!(dst.download::<f32>().map_err(told)?, [-1.0, 2.0, -3.0, 4.0, -5.0, 6.0]);
         drop(graph);
+        repeat(&device).map_err(told)?;
         let (mut free, mut total) = (0, 0);
         check(sys::crk_device_memory(d, &mut free, &mut total))?;
         check(sys::crk_memory_trim(d))?;
@@ -474,69 +497,82 @@ fn fresh_tour() -> Result<(), (Status, String)> {
 #[test]
 fn every_call_that_fails_is_told_and_nothing_is_lost() {
     let test = "every_call_that_fails_is_told_and_nothing_is_lost";
-    alone(test, "gfx1100", 6, &[], || {
-        let controls = Controls::get();
-        // Calls that happen only once, while the device is still unknown. Each is tried again after a failure.
-        for (call, times) in [
-            ("hipGetDeviceCount", 1),
-            ("hipGetDevicePropertiesR0600", 1),
-            ("hipDeviceGetAttribute", 10),
-            ("hipRuntimeGetVersion", 1),
-        ] {
-            for nth in 1..=times {
-                controls.fail(call, nth, 999);
-                refused(open(), Status::Device, &[call, "answers 999 (hipErrorUnknown)"]);
-            }
-        }
-        let nothing = controls.census();
-        fresh_tour().expect("the tour of itself");
-        assert_eq!(controls.census(), nothing, "a tour leaks");
+    alone(test, "gfx1100", 6, &[], || every_call_fails(&[]));
+}
 
-        // For the caller, a call that releases something cannot fail. If it fails in the double, the object stays.
-        let release = [
-            "hipFree",
-            "hipHostFree",
-            "hipStreamDestroy",
-            "hipEventDestroy",
-            "hipModuleUnload",
-            "hipGraphDestroy",
-            "hipGraphExecDestroy",
-        ];
-        let mut failures = 0;
-        let calls = [calls_in("CRK_HIP_REQUIRED_MAP"), calls_in("CRK_HIP_OPTIONAL_MAP")].concat();
-        for call in calls.iter().filter(|call| !["hipGetLastError", "hipGetDevice"].contains(&call.as_str())) {
-            for nth in 1.. {
-                let (before, census) = (controls.calls(call), controls.census());
-                controls.fail(call, nth, 999);
-                let outcome = fresh_tour();
-                controls.fail(call, 1, 0);
-                let made = controls.calls(call) - before;
-                if made < nth as i64 {
-                    outcome.unwrap_or_else(|error| panic!("{call} did not fail, and yet: {error:?}"));
-                    break;
-                }
-                let released = release.contains(&call.as_str());
-                match outcome {
-                    Err((status, sentence)) => {
-                        assert_eq!(status, Status::Device, "{call} {nth}: {sentence}");
-                        assert!(sentence.contains(call.as_str()), "{call} {nth}: {sentence}");
-                        assert!(sentence.contains("answers 999 (hipErrorUnknown)"), "{call} {nth}: {sentence}");
-                    }
-                    // Closing a handle or destroying a graph also waits, but cannot report a failure.
-                    Ok(()) => {
-                        assert!(released || call == "hipStreamSynchronize", "{call} {nth} failed and nobody was told")
-                    }
-                }
-                if !released {
-                    assert_eq!(controls.census(), census, "{call} {nth} failed and something leaks");
-                }
-                failures += 1;
-                fresh_tour().unwrap_or_else(|error| panic!("after {call} {nth} failed: {error:?}"));
-            }
+/// As above, with launches in graphs. Where no graph can be made or updated, they are launched one by one.
+#[test]
+fn every_call_that_fails_while_launches_are_replayed() {
+    let test = "every_call_that_fails_while_launches_are_replayed";
+    let quiet =
+        ["hipGraphCreate", "hipGraphAddKernelNode", "hipGraphInstantiate", "hipGraphExecKernelNodeSetParams"];
+    alone(test, "gfx1100", 6, &[("CANDLE_ROCM_REPLAY", "1")], move || every_call_fails(&quiet));
+}
+
+/// Lets each call of a tour fail. Failures of the calls `quiet` need not be told.
+fn every_call_fails(quiet: &[&str]) {
+    let controls = Controls::get();
+    // Calls that happen only once, while the device is still unknown. Each is tried again after a failure.
+    for (call, times) in [
+        ("hipGetDeviceCount", 1),
+        ("hipGetDevicePropertiesR0600", 1),
+        ("hipDeviceGetAttribute", 10),
+        ("hipRuntimeGetVersion", 1),
+    ] {
+        for nth in 1..=times {
+            controls.fail(call, nth, 999);
+            refused(open(), Status::Device, &[call, "answers 999 (hipErrorUnknown)"]);
         }
-        println!("{failures} calls failed");
-        assert!(failures > 50, "only {failures} calls failed");
-    });
+    }
+    let nothing = controls.census();
+    fresh_tour().expect("the tour of itself");
+    assert_eq!(controls.census(), nothing, "a tour leaks");
+
+    // For the caller, a call that releases something cannot fail. If it fails in the double, the object stays.
+    let release = [
+        "hipFree",
+        "hipHostFree",
+        "hipStreamDestroy",
+        "hipEventDestroy",
+        "hipModuleUnload",
+        "hipGraphDestroy",
+        "hipGraphExecDestroy",
+    ];
+    let mut failures = 0;
+    let calls = [calls_in("CRK_HIP_REQUIRED_MAP"), calls_in("CRK_HIP_OPTIONAL_MAP")].concat();
+    for call in calls.iter().filter(|call| !["hipGetLastError", "hipGetDevice"].contains(&call.as_str())) {
+        for nth in 1.. {
+            let (before, census) = (controls.calls(call), controls.census());
+            controls.fail(call, nth, 999);
+            let outcome = fresh_tour();
+            controls.fail(call, 1, 0);
+            let made = controls.calls(call) - before;
+            if made < nth as i64 {
+                outcome.unwrap_or_else(|error| panic!("{call} did not fail, and yet: {error:?}"));
+                break;
+            }
+            let released = release.contains(&call.as_str());
+            match outcome {
+                Err((status, sentence)) => {
+                    assert_eq!(status, Status::Device, "{call} {nth}: {sentence}");
+                    assert!(sentence.contains(call.as_str()), "{call} {nth}: {sentence}");
+                    assert!(sentence.contains("answers 999 (hipErrorUnknown)"), "{call} {nth}: {sentence}");
+                }
+                // Closing a handle or destroying a graph also waits, but cannot report a failure.
+                Ok(()) => {
+                    let silent = released || call == "hipStreamSynchronize" || quiet.contains(&call.as_str());
+                    assert!(silent, "{call} {nth} failed and nobody was told")
+                }
+            }
+            if !released {
+                assert_eq!(controls.census(), census, "{call} {nth} failed and something leaks");
+            }
+            failures += 1;
+            fresh_tour().unwrap_or_else(|error| panic!("after {call} {nth} failed: {error:?}"));
+        }
+    }
+    println!("{failures} calls failed");
+    assert!(failures > 50, "only {failures} calls failed");
 }
 
 #[test]

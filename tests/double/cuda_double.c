@@ -3,7 +3,7 @@
  *
  * CUDA_DOUBLE_FAIL=name=code,... makes calls return a code. Compiled with -DWITHOUT_GRAPHS the double lacks
  * cuGraphLaunch, as a driver that is too old does. With -DWITHOUT_PARAM_INFO it lacks cuFuncGetParamInfo, as drivers
- * before CUDA 12.4 do. */
+ * before CUDA 12.4 do. With -DWITHOUT_CHAINS it lacks the calls that make graphs of launches. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,12 +35,35 @@ typedef struct copy {
   void *dst;
 } copy_t;
 
+/* CUDA_KERNEL_NODE_PARAMS */
+typedef struct launch {
+  void *function;
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  void **args, **extra;
+} launch_t;
+
+/* A node's handle is its address. An instance has copies of the nodes of `origin`. */
+typedef struct graph {
+  const struct graph *origin;
+  size_t count;
+  copy_t nodes[64];
+} graph_t;
+
 typedef struct stream {
   int capturing;
   copy_t recorded;
 } stream_t;
 
 static int context, kernel, module, event;
+
+static int refuse_launch(const launch_t *launch) {
+  const int fits = launch->grid_y <= 65535 && launch->grid_z <= 65535 && launch->block_z <= 64;
+  return launch->function == &kernel && launch->extra == NULL && fits ? 0 : INVALID_VALUE;
+}
+
+static copy_t copy_of(const launch_t *launch) {
+  return (copy_t){*(size_t *)launch->args[0], *(void **)launch->args[1], *(void **)launch->args[2]};
+}
 
 CALL(cuInit, unsigned flags)
   if (flags != 0) {
@@ -220,11 +243,11 @@ DONE
 #endif
 CALL(cuLaunchKernel, void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
      unsigned block_y, unsigned block_z, unsigned shared_bytes, stream_t *stream, void **args, void **extra)
-  (void)grid_x, (void)block_x, (void)block_y, (void)shared_bytes;
-  if (function != &kernel || extra != NULL || grid_y > 65535 || grid_z > 65535 || block_z > 64) {
+  const launch_t launch = {function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, args, extra};
+  if (refuse_launch(&launch) != 0) {
     return INVALID_VALUE;
   }
-  const copy_t copy = {*(size_t *)args[0], *(void **)args[1], *(void **)args[2]};
+  const copy_t copy = copy_of(&launch);
   if (stream->capturing) {
     stream->recorded = copy;
   } else {
@@ -237,27 +260,56 @@ CALL(cuStreamBeginCapture_v2, stream_t *stream, int mode)
   }
   stream->capturing = 1;
 DONE
-CALL(cuStreamEndCapture, stream_t *stream, copy_t **graph)
+CALL(cuStreamEndCapture, stream_t *stream, graph_t **graph)
   stream->capturing = 0;
-  *graph = malloc(sizeof **graph);
-  **graph = stream->recorded;
+  *graph = calloc(1, sizeof **graph);
+  (*graph)->nodes[(*graph)->count++] = stream->recorded;
 DONE
-CALL(cuGraphInstantiateWithFlags, copy_t **instance, const copy_t *graph, unsigned long long flags)
+#ifndef WITHOUT_CHAINS
+CALL(cuGraphCreate, graph_t **graph, unsigned flags)
+  if (flags != 0) {
+    return INVALID_VALUE;
+  }
+  *graph = calloc(1, sizeof **graph);
+DONE
+/* Each node must come behind the one before. */
+CALL(cuGraphAddKernelNode, copy_t **node, graph_t *graph, copy_t *const *before, size_t count, const launch_t *launch)
+  const int is_chain = graph->count == 0 ? count == 0 : count == 1 && before[0] == &graph->nodes[graph->count - 1];
+  if (!is_chain || graph->count == sizeof graph->nodes / sizeof *graph->nodes || refuse_launch(launch) != 0) {
+    return INVALID_VALUE;
+  }
+  *node = &graph->nodes[graph->count++];
+  **node = copy_of(launch);
+DONE
+CALL(cuGraphExecKernelNodeSetParams, graph_t *instance, const copy_t *node, const launch_t *launch)
+  for (size_t i = 0; i < instance->count; i++) {
+    if (node == &instance->origin->nodes[i] && refuse_launch(launch) == 0) {
+      instance->nodes[i] = copy_of(launch);
+      return 0;
+    }
+  }
+  return INVALID_VALUE;
+}
+#endif
+CALL(cuGraphInstantiateWithFlags, graph_t **instance, const graph_t *graph, unsigned long long flags)
   if (flags != 0) {
     return INVALID_VALUE;
   }
   *instance = malloc(sizeof **instance);
   **instance = *graph;
+  (*instance)->origin = graph;
 DONE
-CALL(cuGraphDestroy, copy_t *graph)
+CALL(cuGraphDestroy, graph_t *graph)
   free(graph);
 DONE
 #ifndef WITHOUT_GRAPHS
-CALL(cuGraphLaunch, const copy_t *graph, stream_t *stream)
+CALL(cuGraphLaunch, const graph_t *graph, stream_t *stream)
   (void)stream;
-  memcpy(graph->dst, graph->src, graph->bytes);
+  for (size_t i = 0; i < graph->count; i++) {
+    memcpy(graph->nodes[i].dst, graph->nodes[i].src, graph->nodes[i].bytes);
+  }
 DONE
 #endif
-CALL(cuGraphExecDestroy, copy_t *instance)
+CALL(cuGraphExecDestroy, graph_t *instance)
   free(instance);
 DONE

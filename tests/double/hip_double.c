@@ -17,7 +17,8 @@
  *   HIP_DOUBLE_FINE_GRAINED  1: there is memory that devices write while another one reads it; below 0: the
  *                            runtime does not know
  *   HIP_DOUBLE_FAIL      calls that fail, see hip_double_fail
- *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, to time callers
+ *   HIP_DOUBLE_INSTANT   1: launches, updates of nodes, copies, sets, marks and waits return at once and do nothing, to
+ *                        time callers
  *
  * A call is missing only if the library file was patched (tests/support/hip_double.rs), so that dlsym does not find
  * it. */
@@ -33,6 +34,7 @@
 #include "driver/driver.h"
 #include "hip_double.h"
 #include "modules.h"
+#include "number.h"
 #include "os/os.h"
 
 #define API HIP_DOUBLE_EXPORT int
@@ -85,6 +87,9 @@
   XX(hipStreamBeginCapture)                 \
   XX(hipStreamEndCapture)                   \
   XX(hipStreamIsCapturing)                  \
+  XX(hipGraphCreate)                        \
+  XX(hipGraphAddKernelNode)                 \
+  XX(hipGraphExecKernelNodeSetParams)       \
   XX(hipGraphInstantiate)                   \
   XX(hipGraphLaunch)                        \
   XX(hipGraphDestroy)                       \
@@ -203,6 +208,7 @@ typedef enum kind {
   KIND_FUNCTION,
   KIND_GRAPH,
   KIND_EXEC,
+  KIND_NODE,
   KINDS
 } kind_t;
 
@@ -244,14 +250,41 @@ typedef struct function {
   object_t object;
   uintptr_t module;
   crk_driver_function_t *cpu;
-  uint32_t arg_count, max_threads;
+  crk_signature_t signature; /* of `cpu` */
+  uint32_t max_threads;
   char name[96];
 } function_t;
 
+/* hipKernelNodeParams */
+typedef struct launch {
+  crk_dim3_t block;
+  void **extra;
+  void *function;
+  crk_dim3_t grid;
+  void **args;
+  unsigned shared_bytes;
+} launch_t;
+
+/* A launch in a graph, with copies of its arguments. */
+typedef struct node {
+  object_t object;
+  struct node *next;
+  launch_t launch;
+  char *memory; /* of the arguments */
+} node_t;
+
+/* The work of a graph and of its executables: a captured stream, or nodes. As only one executable of a graph of nodes
+ * is allowed here, its nodes are those of the graph. */
+typedef struct work {
+  int owners; /* graphs and executables */
+  crk_driver_graph_t *captured; /* NULL if there are nodes */
+  node_t *nodes, **last;
+  bool is_instantiated, has_lost_graph;
+} work_t;
+
 typedef struct graph {
   object_t object;
-  crk_driver_graph_t *cpu;
-  int *owners; /* the number of graphs and executables that hold `cpu` */
+  work_t *work;
 } graph_t;
 
 typedef struct allocation {
@@ -681,7 +714,8 @@ int64_t hip_double_alive(const char *kind) {
                {"events", KIND_EVENT},
                {"modules", KIND_MODULE},
                {"graphs", KIND_GRAPH},
-               {"executables", KIND_EXEC}};
+               {"executables", KIND_EXEC},
+               {"nodes", KIND_NODE}};
   int64_t alive = strcmp(kind, "BLAS handles") == 0 ? hip_double_blas_handles : -1;
   pthread_mutex_lock(&lock);
   const bool coherent = strcmp(kind, "coherent host allocations") == 0;
@@ -1358,7 +1392,7 @@ API hipModuleGetFunction(void **out, void *handle, const char *name) {
   function_t *function = object_create(KIND_FUNCTION, sizeof *function, module->object.device);
   function->module = module->object.handle;
   function->cpu = cpu;
-  function->arg_count = (uint32_t)signature.count;
+  function->signature = signature;
   function->max_threads = kernel->max_threads;
   snprintf(function->name, sizeof function->name, "%s", name);
   return give(out, &function->object);
@@ -1377,33 +1411,49 @@ static int wait_for_peers(stream_t *stream, function_t *function, const crk_dim3
   return leave(failure_of(status));
 }
 
+/* hipSuccess if a function of `device` can be launched so. Checks the current device too. */
+static int refuse_launch(const function_t *function, int device, const launch_t *launch) {
+  if (function == NULL || function->object.device != device || current_device != device) {
+    return hipErrorInvalidHandle;
+  }
+  if (launch->extra != NULL || (launch->args == NULL && function->signature.count > 0)) {
+    return hipErrorInvalidValue;
+  }
+  const uint64_t grid[] = {launch->grid.x, launch->grid.y, launch->grid.z};
+  const uint64_t block[] = {launch->block.x, launch->block.y, launch->block.z};
+  uint64_t block_threads = 1;
+  for (int i = 0; i < 3; i++) {
+    if (grid[i] == 0 || block[i] == 0 || block[i] > 1024 || grid[i] * block[i] > UINT32_MAX) {
+      return hipErrorInvalidConfiguration;
+    }
+    block_threads *= block[i];
+  }
+  const bool fits = block_threads <= function->max_threads && launch->shared_bytes <= 65536;
+  return fits ? hipSuccess : hipErrorInvalidConfiguration;
+}
+
+/* Whether a kernel waits for kernels of other devices. */
+static bool waits_for_peers(const function_t *function) {
+  return strncmp(function->name, "one_shot", 8) == 0 || strcmp(function->name, "meet") == 0;
+}
+
 API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                           unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream_handle, void **params,
                           void **extra) {
   ENTER_LATE(hipModuleLaunchKernel);
   FIND(function, function, FUNCTION, handle, hipErrorInvalidHandle);
   FIND(stream, stream, STREAM, stream_handle, hipErrorInvalidHandle);
-  REFUSE(function->object.device != stream->object.device || current_device != stream->object.device,
-         hipErrorInvalidHandle);
-  REFUSE(extra != NULL || (params == NULL && function->arg_count > 0), hipErrorInvalidValue);
-  const uint64_t grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
-  uint64_t block_threads = 1;
-  for (int i = 0; i < 3; i++) {
-    REFUSE(grid[i] == 0 || block[i] == 0 || block[i] > 1024, hipErrorInvalidConfiguration);
-    REFUSE(grid[i] * block[i] > UINT32_MAX, hipErrorInvalidConfiguration);
-    block_threads *= block[i];
-  }
-  REFUSE(block_threads > function->max_threads || shared_bytes > 65536, hipErrorInvalidConfiguration);
-  const crk_dim3_t grid_dims = {grid_x, grid_y, grid_z}, block_dims = {block_x, block_y, block_z};
+  const launch_t launch = {
+      {block_x, block_y, block_z}, extra, handle, {grid_x, grid_y, grid_z}, params, shared_bytes};
+  TRY(refuse_launch(function, stream->object.device, &launch));
   const void *const *values = (const void *const *)params;
-  const bool waits = strncmp(function->name, "one_shot", 8) == 0 || strcmp(function->name, "meet") == 0;
-  if (waits && stream->capture == STATUS_NONE) {
-    return wait_for_peers(stream, function, &grid_dims, &block_dims, values);
+  if (waits_for_peers(function) && stream->capture == STATUS_NONE) {
+    return wait_for_peers(stream, function, &launch.grid, &launch.block, values);
   }
   TARGET(to, stream);
-  note_launch(function, &grid_dims);
+  note_launch(function, &launch.grid);
   const crk_status_t status =
-      cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, values);
+      cpu_driver()->launch(state.cpu, to, function->cpu, launch.grid, launch.block, shared_bytes, values);
   return leave(failure_of(status));
 }
 
@@ -1431,6 +1481,21 @@ API hipStreamBeginCapture(void *handle, int mode) {
   return leave(hipSuccess);
 }
 
+static void *zeroed(size_t bytes) {
+  void *memory = calloc(1, bytes);
+  if (memory == NULL) {
+    abort();
+  }
+  return memory;
+}
+
+static work_t *work_create(void) {
+  work_t *work = zeroed(sizeof *work);
+  work->owners = 1;
+  work->last = &work->nodes;
+  return work;
+}
+
 /* A spoilt capture ends with an error. As in HIP, the stream stays spoilt until a new capture begins. */
 API hipStreamEndCapture(void *handle, void **out) {
   ENTER(hipStreamEndCapture);
@@ -1451,12 +1516,8 @@ API hipStreamEndCapture(void *handle, void **out) {
   stream->capture = STATUS_NONE;
   REFUSE(status != CRK_OK, hipErrorUnknown);
   graph_t *graph = object_create(KIND_GRAPH, sizeof *graph, stream->object.device);
-  graph->cpu = recorded;
-  graph->owners = calloc(1, sizeof *graph->owners);
-  if (graph->owners == NULL) {
-    abort();
-  }
-  *graph->owners = 1;
+  graph->work = work_create();
+  graph->work->captured = recorded;
   return give(out, &graph->object);
 }
 
@@ -1468,12 +1529,100 @@ API hipStreamIsCapturing(void *handle, int *status) {
   return leave(hipSuccess);
 }
 
+/* The function of a node; NULL if its module has been unloaded. */
+static const function_t *function_of(const launch_t *launch) { return object_find(KIND_FUNCTION, launch->function); }
+
+/* Gives a node the launch, with copies of its arguments. */
+static void node_set(node_t *node, const launch_t *launch) {
+  const crk_signature_t *signature = &function_of(launch)->signature;
+  size_t bytes = 0;
+  for (size_t i = 0; i < signature->count; i++) {
+    bytes += (size_t)crk_priv_round_up(signature->params[i].bytes, 16);
+  }
+  void **args = zeroed((signature->count + 1) * sizeof *args);
+  char *memory = zeroed(bytes + 1), *to = memory;
+  for (size_t i = 0; i < signature->count; i++) {
+    args[i] = memcpy(to, launch->args[i], signature->params[i].bytes);
+    to += crk_priv_round_up(signature->params[i].bytes, 16);
+  }
+  free(node->memory);
+  free(node->launch.args);
+  node->memory = memory;
+  node->launch = *launch;
+  node->launch.args = args;
+}
+
 static void graph_release(graph_t *graph) {
-  if (--*graph->owners == 0) {
-    cpu_driver()->graph_destroy(state.cpu, graph->cpu);
-    free(graph->owners);
+  work_t *work = graph->work;
+  if (--work->owners == 0) {
+    if (work->captured != NULL) {
+      cpu_driver()->graph_destroy(state.cpu, work->captured);
+    }
+    for (node_t *node = work->nodes; node != NULL;) {
+      node_t *next = node->next;
+      free(node->memory);
+      free(node->launch.args);
+      object_destroy(node);
+      node = next;
+    }
+    free(work);
   }
   object_destroy(graph);
+}
+
+API hipGraphCreate(void **out, unsigned flags) {
+  ENTER(hipGraphCreate);
+  REFUSE(out == NULL || flags != 0, hipErrorInvalidValue);
+  graph_t *graph = object_create(KIND_GRAPH, sizeof *graph, current_device);
+  graph->work = work_create();
+  return give(out, &graph->object);
+}
+
+static bool has_node(const graph_t *graph, const void *handle) {
+  const node_t *node = graph->work->nodes;
+  while (node != NULL && node->object.handle != (uintptr_t)handle) {
+    node = node->next;
+  }
+  return node != NULL;
+}
+
+/* Nodes run in the order in which they were added. So each must come behind the one before it. A graph of nodes that
+ * wait for other devices is not simulated. */
+API hipGraphAddKernelNode(void **out, void *handle, void *const *before, size_t count, const launch_t *launch) {
+  ENTER(hipGraphAddKernelNode);
+  REFUSE(out == NULL || launch == NULL || (count > 0 && before == NULL), hipErrorInvalidValue);
+  FIND(graph, graph, GRAPH, handle, hipErrorInvalidValue);
+  work_t *work = graph->work;
+  for (size_t i = 0; i < count; i++) {
+    REFUSE(!has_node(graph, before[i]), hipErrorInvalidValue);
+  }
+  REFUSE(work->captured != NULL || work->is_instantiated, hipErrorNotSupported);
+  const node_t *latest = work->nodes;
+  while (latest != NULL && latest->next != NULL) {
+    latest = latest->next;
+  }
+  REFUSE(latest != NULL && (count != 1 || latest->object.handle != (uintptr_t)before[0]), hipErrorNotSupported);
+  const function_t *function = function_of(launch);
+  TRY(refuse_launch(function, graph->object.device, launch));
+  REFUSE(waits_for_peers(function), hipErrorNotSupported);
+  node_t *node = object_create(KIND_NODE, sizeof *node, graph->object.device);
+  node_set(node, launch);
+  *work->last = node;
+  work->last = &node->next;
+  return give(out, &node->object);
+}
+
+/* Work that has been launched keeps its arguments. */
+API hipGraphExecKernelNodeSetParams(void *handle, void *node_handle, const launch_t *launch) {
+  ENTER_LATE(hipGraphExecKernelNodeSetParams);
+  REFUSE(launch == NULL, hipErrorInvalidValue);
+  FIND(graph, exec, EXEC, handle, hipErrorInvalidValue);
+  FIND(node, node, NODE, node_handle, hipErrorInvalidValue);
+  REFUSE(exec->work->has_lost_graph || !has_node(exec, node_handle), hipErrorInvalidValue);
+  REFUSE(launch->function != node->launch.function, hipErrorInvalidValue);
+  TRY(refuse_launch(function_of(launch), exec->object.device, launch));
+  node_set(node, launch);
+  return leave(hipSuccess);
 }
 
 API hipGraphInstantiate(void **out, void *handle, void **error_node, char *log, size_t log_bytes) {
@@ -1481,11 +1630,30 @@ API hipGraphInstantiate(void **out, void *handle, void **error_node, char *log, 
   (void)error_node, (void)log, (void)log_bytes;
   REFUSE(out == NULL, hipErrorInvalidValue);
   FIND(graph, graph, GRAPH, handle, hipErrorInvalidValue);
+  work_t *work = graph->work;
+  REFUSE(work->captured == NULL && work->is_instantiated, hipErrorNotSupported);
+  work->is_instantiated = true;
+  work->owners++;
   graph_t *exec = object_create(KIND_EXEC, sizeof *exec, current_device);
-  exec->cpu = graph->cpu;
-  exec->owners = graph->owners;
-  ++*exec->owners;
+  exec->work = work;
   return give(out, &exec->object);
+}
+
+/* Gives the nodes to the stream as launches, which it collects as it does others. */
+static int launch_nodes(const work_t *work, stream_t *stream) {
+  for (const node_t *node = work->nodes; node != NULL; node = node->next) {
+    TRY(refuse_launch(function_of(&node->launch), stream->object.device, &node->launch));
+  }
+  TARGET(to, stream);
+  for (const node_t *node = work->nodes; node != NULL; node = node->next) {
+    const launch_t *launch = &node->launch;
+    const function_t *function = function_of(launch);
+    note_launch(function, &launch->grid);
+    const crk_status_t status = cpu_driver()->launch(state.cpu, to, function->cpu, launch->grid, launch->block,
+                                                     launch->shared_bytes, (const void *const *)launch->args);
+    REFUSE(status != CRK_OK, failure_of(status));
+  }
+  return leave(hipSuccess);
 }
 
 API hipGraphLaunch(void *handle, void *stream_handle) {
@@ -1493,8 +1661,11 @@ API hipGraphLaunch(void *handle, void *stream_handle) {
   FIND(graph, exec, EXEC, handle, hipErrorInvalidValue);
   FIND(stream, stream, STREAM, stream_handle, hipErrorInvalidHandle);
   TRY(refuse_captured(stream));
+  if (exec->work->captured == NULL) {
+    return launch_nodes(exec->work, stream);
+  }
   flush(stream);
-  const int code = failure_of(cpu_driver()->graph_launch(state.cpu, exec->cpu, stream->exec));
+  const int code = failure_of(cpu_driver()->graph_launch(state.cpu, exec->work->captured, stream->exec));
   if (code != hipSuccess && stream->failure == 0) {
     stream->failure = code;
   }
@@ -1504,6 +1675,7 @@ API hipGraphLaunch(void *handle, void *stream_handle) {
 API hipGraphDestroy(void *handle) {
   ENTER(hipGraphDestroy);
   FIND(graph, graph, GRAPH, handle, hipErrorInvalidValue);
+  graph->work->has_lost_graph = true;
   graph_release(graph);
   return leave(hipSuccess);
 }

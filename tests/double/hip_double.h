@@ -31,7 +31,7 @@ HIP_DOUBLE_EXPORT int hip_double_fail(const char *call, uint64_t nth, int code);
 HIP_DOUBLE_EXPORT int64_t hip_double_calls(const char *call);
 
 /* The number of live objects of a kind: "allocations", "host allocations", "coherent host allocations", "streams",
- * "events", "modules", "graphs", "executables", "BLAS handles"; -1 for an unknown kind. */
+ * "events", "modules", "graphs", "executables", "nodes", "BLAS handles"; -1 for an unknown kind. */
 HIP_DOUBLE_EXPORT int64_t hip_double_alive(const char *kind);
 
 /* The names of the calls since the last hip_double_trace (at most the latest 1024), one per line. */

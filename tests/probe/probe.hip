@@ -45,6 +45,16 @@ CRK_KERNEL(probe_geometry, 1024, (uint32_t *out)) {
   mine[13] = lane();
 }
 
+/* An argument of 1000 bytes. */
+struct wide {
+  uint32_t values[250];
+};
+
+/* out[thread] = values[thread % 250] + add */
+CRK_KERNEL(probe_wide, 1024, (wide values, uint32_t add, uint32_t *out)) {
+  out[global_thread()] = values.values[global_thread() % 250] + add;
+}
+
 /* As probe_geometry, in a kernel that may use barriers. */
 CRK_COOPERATIVE(probe_geometry_cooperative, 1024, (uint32_t *out)) {
   uint32_t *mine = out + global_thread() * 14;

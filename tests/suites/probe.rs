@@ -6,12 +6,11 @@
 //! trial is a feature on a device: `probe/cpu:64/shuffles`.
 
 use crate::support;
-use crate::support::Target;
-use crate::support::paths::{PROJECT, SCRATCH};
+use crate::support::{Target, cpu_module};
+use crate::support::paths::SCRATCH;
 use candle_rocm_sys::{Arg, Backend, Buffer, Device, Launch, Pod, Status, sys};
 use libtest_mimic::{Failed, Trial};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 type Outcome = Result<(), String>;
@@ -36,45 +35,6 @@ macro_rules! ensure {
     };
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Modules
-// ---------------------------------------------------------------------------------------------------------------------
-
-/// Compiles a C++ source to a shared object in this process's own folder.
-fn compile(source: &Path, name: &str) -> Result<Vec<u8>, String> {
-    let root = Path::new(PROJECT);
-    let folder = PathBuf::from(SCRATCH).join(format!("probe-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(text)?;
-    let output = folder.join(name);
-    let words = |variable: &str, otherwise: &str| -> Vec<String> {
-        let value = std::env::var(variable).unwrap_or_else(|_| otherwise.into());
-        value.split_whitespace().map(String::from).collect()
-    };
-    let compiler = words("CXX", "c++");
-    let (program, first) = compiler.split_first().ok_or("CXX is empty")?;
-    let mut command = Command::new(program);
-    command.args(first).args(["-x", "c++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC"]);
-    command.args(["-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-ffp-contract=off"]);
-    command.args(words("CXXFLAGS", ""));
-    command.arg("-I").arg(root.join("kernels")).arg(source).arg("-o").arg(&output);
-    let answer = command.output().map_err(|error| format!("{program}: {error}"))?;
-    ensure!(answer.status.success(), "{command:?}: {}", String::from_utf8_lossy(&answer.stderr));
-    let image = std::fs::read(&output).map_err(text);
-    let _ = std::fs::remove_dir_all(&folder);
-    image
-}
-
-/// The probe module's bytes for the CPU, read or compiled once.
-fn probe_object() -> Result<&'static [u8], String> {
-    static IMAGE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
-    let source = Path::new(PROJECT).join("tests/probe/probe.hip");
-    let image = || match std::env::var_os("CANDLE_ROCM_CPU_PROBE") {
-        Some(path) => std::fs::read(&path).map_err(|error| format!("{path:?}: {error}")),
-        None => compile(&source, "probe.so"),
-    };
-    IMAGE.get_or_init(image).as_deref().map_err(Clone::clone)
-}
-
 impl Probe {
     fn open(target: &Target) -> Result<Probe, String> {
         let device = target.device.clone();
@@ -82,7 +42,7 @@ impl Probe {
         let on_cpu = info.backend == Backend::Cpu;
         let given;
         let image = if on_cpu {
-            probe_object()?
+            cpu_module::probe()?
         } else {
             let path = std::env::var_os("CANDLE_ROCM_PROBE").ok_or("CANDLE_ROCM_PROBE names no code object")?;
             given = std::fs::read(&path).map_err(|error| format!("{path:?}: {error}"))?;
@@ -615,7 +575,7 @@ fn limits(probe: &Probe) -> Outcome {
 /// Only complete shared objects for this machine reach the system's loader.
 #[cfg(all(target_os = "linux", target_endian = "little", target_pointer_width = "64"))]
 fn bad_images(probe: &Probe) -> Outcome {
-    let image = probe_object()?;
+    let image = cpu_module::probe()?;
     let load = |what: &str, image: &[u8], expected: &[Status]| -> Outcome {
         // SAFETY: an image is either refused or the project's own code.
         let error = unsafe { probe.device.load_module("damaged", image) }.err().ok_or(format!("{what} is accepted"))?;
@@ -670,7 +630,7 @@ fn bad_tables(probe: &Probe) -> Outcome {
         TABLE(kindless, CRK_HOST_ABI_VERSION, []() -> const crk_host_kernel_t * { return &kindless; })
     "#;
     std::fs::write(&source, code).map_err(text)?;
-    let image = compile(&source, "tables.so");
+    let image = cpu_module::compile(&source, "tables.so");
     let _ = std::fs::remove_file(&source);
     let image = image?;
     for name in ["older", "listless", "nameless", "codeless", "kindless"] {

@@ -163,7 +163,7 @@ pub fn install(architecture: &str) {
 }
 
 /// Runs `body` in a process of its own with the double. `extra` is added to the double's environment and overrides it.
-pub fn alone(test: &str, architecture: &str, major: u32, extra: &[(&str, &str)], body: fn()) {
+pub fn alone(test: &str, architecture: &str, major: u32, extra: &[(&str, &str)], body: impl FnOnce()) {
     let of_double = environment(architecture, major);
     let all: Vec<_> = of_double.iter().map(|(name, value)| (*name, &**value)).chain(extra.iter().copied()).collect();
     double::alone(test, &all, body);
@@ -278,7 +278,7 @@ impl Controls {
 
     /// The number of live objects of every kind. Code that leaks nothing leaves it unchanged.
     pub fn census(&self) -> Vec<(&'static str, i64)> {
-        ["allocations", "host allocations", "streams", "events", "modules", "graphs", "executables"]
+        ["allocations", "host allocations", "streams", "events", "modules", "graphs", "executables", "nodes"]
             .map(|kind| (kind, self.alive(kind)))
             .to_vec()
     }

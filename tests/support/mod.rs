@@ -5,6 +5,7 @@ pub mod bounds;
 pub mod cases;
 pub mod compare;
 pub mod compiler;
+pub mod cpu_module;
 pub mod divisor;
 #[cfg(unix)]
 pub mod double;
