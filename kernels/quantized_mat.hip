@@ -20,10 +20,10 @@ CRK_MMQ_LAYOUTS(CRK_QUANTIZE_MMQ_FLOATS)
 #define CRK_MUL_MAT_KERNEL_4(name, max_threads, params)  CRK_STREAMING(name, max_threads, 2, params)
 #define CRK_MUL_MAT_KERNEL_8(name, max_threads, params)  CRK_STREAMING(name, max_threads, 2, params)
 #define CRK_MUL_MAT_KERNEL_16(name, max_threads, params) CRK_COOPERATIVE(name, max_threads, params)
-#define CRK_MUL_MAT(KERNEL, rows, columns, type)                                                      \
-  KERNEL(mul_mat_##type##_##rows##x##columns##_tiles, CRK_MMQ_THREADS,                                \
-         (const crk::block_##type *weights, const uint32_t *y, void *dst, crk_mmq_product_t shape)) { \
-    crk::mul_mat_mmq<crk::block_##type, rows, columns>(weights, y, dst, shape);                       \
+#define CRK_MUL_MAT(KERNEL, rows, columns, type)                                                          \
+  KERNEL(mul_mat_##type##_##rows##x##columns##_tiles, crk::mmq_threads<crk::block_##type>(rows, columns), \
+         (const crk::block_##type *weights, const uint32_t *y, void *dst, crk_mmq_product_t shape)) {     \
+    crk::mul_mat_mmq<crk::block_##type, rows, columns>(weights, y, dst, shape);                           \
   }
 #define CRK_MUL_MAT_TILES(rows, columns, type, numbers)   CRK_MUL_MAT(CRK_MUL_MAT_KERNEL_##numbers, rows, columns, type)
 #define CRK_MUL_MAT_FORMAT(format, type, layout, numbers) CRK_MMQ_TILES(CRK_MUL_MAT_TILES, type, numbers)

@@ -129,7 +129,8 @@ static crk_status_t launch_mmq_plan(crk_device_t self, crk_quant_t quant, const 
   crk_priv_cache_order_init(&shape.order, self->context->info.l2_caches, (uint64_t)shape.blocks_x * shape.blocks_y,
                             false);
   const uint32_t shared_bytes = self->driver->backend == CRK_BACKEND_CUDA
-                                    ? 2 * 4 * CRK_MMQ_STEP_WORDS(tile->rows, tile->columns, numbers_of_quant(quant))
+                                    ? 2 * 4 * CRK_MMQ_STEP_WORDS(tile->rows, tile->columns, numbers_of_quant(quant)) +
+                                          CRK_MMQ_STAGED_BYTES(tile->rows, tile->columns, info->elements, info->bytes)
                                     : 0;
   const void *args[] = {&weights, &y, &dst, &shape};
   const crk_dim3_t grid = {shape.blocks_x, shape.blocks_y, (uint32_t)plan->parts};

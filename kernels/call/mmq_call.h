@@ -40,6 +40,23 @@ enum { CRK_MMQ_THREADS = 256, CRK_MMQ_PART_PIECES = 8 /* two steps: a block of 2
  * for two such steps, the others static shared memory for one. */
 #define CRK_MMQ_STEP_WORDS(rows, columns, numbers) (((rows) + (columns)) * CRK_MMQ_WORDS + (numbers) * ((rows) + 8))
 
+/* On NVIDIA GPUs there may be stages behind these steps: weights as they are in memory (quantized/matmat_staged.h). A
+ * stage of a row has 128 elements, or a block of 256, at any distance from 16 aligned bytes. The pitch from row to row
+ * is an odd multiple of 16 bytes, which spreads rows over the banks. The bytes of all stages are 0 if a tile has none,
+ * for one of these reasons:
+ *
+ *   - Weights are mostly loaded 16 bytes at a time anyway.
+ *   - Small tiles of blocks of 256 were slower with stages in small products.
+ *   - Wide tiles were slower with stages, except those of q8_0 (34 bytes). */
+#define CRK_MMQ_STAGE_PITCH(elements, bytes) ((((elements) == 32 ? 4 : 1) * (bytes) + 14 + 15) / 16 / 2 * 32 + 16)
+#define CRK_MMQ_STAGES(rows)                 ((rows) > 64 ? 1 : 3)
+#define CRK_MMQ_HAS_STAGES(rows, columns, elements, bytes) \
+  ((bytes) % 16 != 0 && ((rows) > 64 || (elements) == 32) && ((rows) * (columns) <= 128 * 64 || (bytes) == 34))
+#define CRK_MMQ_STAGED_BYTES(rows, columns, elements, bytes)                  \
+  (CRK_MMQ_HAS_STAGES(rows, columns, elements, bytes)                         \
+       ? CRK_MMQ_STAGES(rows) * (rows) * CRK_MMQ_STAGE_PITCH(elements, bytes) \
+       : 0)
+
 /* Arguments of the kernel that quantizes rows of activations x to mmq blocks. Column j is made from row ids[j] of x, or
  * from row j without ids. Element i of row r of channel c of sample s is x[s * sample_stride + c * channel_stride + r *
  * row_stride + i] if i < k, and 0 if k <= i < padded_k.

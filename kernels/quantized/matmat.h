@@ -2,15 +2,16 @@
  * arguments, and its columns are q8_1 blocks. mul_mat_mmq is for the launchers, and its columns are mmq blocks.
  * matvec.h, matvec_tile.h and matvec_few.h are for up to eight columns.
  *
- * A block of threads loads a step along k of both operands to a tile (matmat_tile.h, matmat_load.h), multiplies it
- * (matmat_multiply.h) and goes on to the next step. The launchers' kernels load a step while they multiply the one
- * before it. This file has that loop, and stores the results. */
+ * A block of threads loads a step along k of both operands to a tile (matmat_tile.h, matmat_load.h, matmat_staged.h),
+ * multiplies it (matmat_multiply.h) and goes on to the next step. The launchers' kernels load a step while they multiply
+ * the one before it. This file and matmat_staged.h have that loop. This file stores the results. */
 #ifndef CRK_MATMAT_H
 #define CRK_MATMAT_H
 
 #include "numbers/cache_order.h"
 #include "quantized/matmat_load.h"
 #include "quantized/matmat_multiply.h"
+#include "quantized/matmat_staged.h"
 
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
@@ -20,23 +21,6 @@ template <int Most>
 CRK_FN uint32_t left_of(uint64_t first, uint64_t end) {
   const uint64_t left = first < end ? end - first : 0;
   return left < Most ? static_cast<uint32_t>(left) : Most;
-}
-
-template <class Products>
-CRK_FN void clear(sums<Products> &sum) {
-  CRK_UNROLL
-  for (int i = 0; i < Products::height * Products::tall; i++) {
-    CRK_UNROLL
-    for (int j = 0; j < Products::width * Products::wide; j++) {
-      sum[i][j] = 0.0f;
-    }
-  }
-}
-/* Quarters of the step that begins with piece `step` of a row. Blocks of 256 are two whole steps. With blocks of 32 the
- * last step may reach beyond the row. */
-template <class B>
-CRK_FN int quarters_of(uint32_t step, uint32_t pieces) {
-  return quant<B>::pieces == 1 && step + step_quarters > pieces ? static_cast<int>(pieces - step) : step_quarters;
 }
 
 /* For Candle's kernels. Computes the thread's part of a tile: `rows` rows of weights times the columns that load(step)
@@ -191,6 +175,15 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
   }
 }
 
+/* The thread bound of a launcher's kernel. For nvcc it counts the threads of all blocks that should be on a
+ * multiprocessor at once: without that, most kernels of 128 x 64 take registers for one block only. */
+template <class B>
+constexpr uint32_t mmq_threads(int rows, int columns) {
+  const bool is_wide = rows * columns > 128 * 64,
+             is_staged = CRK_MMQ_HAS_STAGES(rows, columns, block_elements<B>, sizeof(B));
+  return CRK_MMQ_THREADS * (!async_copies::present || is_wide ? 1 : rows > 64 ? 2 : is_staged ? 3 : 1);
+}
+
 /* The place of a launcher's block in the grid. Neighbours along x read the same weights, so they share an L2 cache. */
 struct mmq_place {
   uint32_t x, y;
@@ -224,20 +217,22 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
     for (uint64_t column = static_cast<uint64_t>(place.x) * Columns; column < s.columns;
          column += static_cast<uint64_t>(s.blocks_x) * Columns) {
       const uint32_t columns_left = left_of<Columns>(column, s.columns);
-      pieces_ahead<products_type, B, Rows> ahead(weights + row * s.weight_stride, s.weight_stride, rows_left,
-                                                 s.row_blocks * quant<B>::pieces);
       /* Wide tiles have one part: their registers are all taken. */
       constexpr bool has_parts = Rows * Columns <= 128 * 64;
-      const uint32_t length = s.part_blocks * CRK_MMQ_PART_PIECES;
+      const uint32_t pieces = s.row_blocks * quant<B>::pieces, length = s.part_blocks * CRK_MMQ_PART_PIECES;
       const uint32_t begin = has_parts ? block_index().z * length : 0;
-      const uint32_t end = !has_parts || ahead.pieces - begin < length ? ahead.pieces : begin + length;
+      const uint32_t end = !has_parts || pieces - begin < length ? pieces : begin + length;
+      const auto blocks = [&](uint32_t step) {
+        return y + (static_cast<uint64_t>(step / step_pieces) * s.columns + column) * CRK_MMQ_WORDS;
+      };
       sums<products_type> sum;
-      make_tile_ahead<T>(
-          room, products, ahead, begin, end, columns_left,
-          [&](uint32_t step) {
-            return y + (static_cast<uint64_t>(step / step_pieces) * s.columns + column) * CRK_MMQ_WORDS;
-          },
-          sum);
+      if constexpr (is_staged<T, B>) {
+        const staged_rows<products_type, B, Rows, async_copies> staged(room + 2 * T::words, weights, s, row, rows_left);
+        make_tile_staged<T>(room, products, staged, begin, end, columns_left, blocks, sum);
+      } else {
+        pieces_ahead<products_type, B, Rows> ahead(weights + row * s.weight_stride, s.weight_stride, rows_left, pieces);
+        make_tile_ahead<T>(room, products, ahead, begin, end, columns_left, blocks, sum);
+      }
       /* Made again, so that no place in dst is in registers while the tile is multiplied. */
       const products_type places(is_wide<T> ? opaque(thread_index().x) : thread_index().x);
       const uint64_t at = block_index().z * s.part_stride + column * s.dst_stride + row;

@@ -49,6 +49,17 @@ CRK_FN void read_terms(const uint32_t *column, int quarter, float &d, float (&re
 template <class Products>
 using sums = float[Products::height * Products::tall][Products::width * Products::wide];
 
+template <class Products>
+CRK_FN void clear(sums<Products> &sum) {
+  CRK_UNROLL
+  for (int i = 0; i < Products::height * Products::tall; i++) {
+    CRK_UNROLL
+    for (int j = 0; j < Products::width * Products::wide; j++) {
+      sum[i][j] = 0.0f;
+    }
+  }
+}
+
 /* Numbers of `tall` rows, in pairs where the GPU may multiply pairs. RDNA does not: it issues two instructions as one
  * if their operands are in different registers, so there neighbouring instructions have different columns. */
 template <int Tall>

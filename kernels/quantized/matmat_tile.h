@@ -78,6 +78,13 @@ CRK_FN float scale_of(float x) {
  * stored. */
 CRK_FN uint32_t within(uint32_t i, uint32_t count) { return i < count ? i : count - 1; }
 
+/* Quarters of the step that begins with piece `step` of a row. Blocks of 256 are two whole steps. With blocks of 32 the
+ * last step may reach beyond the row. */
+template <class B>
+CRK_FN int quarters_of(uint32_t step, uint32_t pieces) {
+  return quant<B>::pieces == 1 && step + step_quarters > pieces ? static_cast<int>(pieces - step) : step_quarters;
+}
+
 }  // namespace
 }  // namespace crk
 
