@@ -14,7 +14,8 @@ crk_status_t crk_priv_check_copy(const char *where, const char *name, crk_const_
 
 crk_status_t crk_priv_copy_start(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes,
                                  crk_copy_kind_t kind) {
-  return crk_priv_operation(self, where, self->driver->copy(self->driver_device, crk_priv_stream(self), dst, src, bytes, kind));
+  return crk_priv_operation(self, where,
+                            self->driver->copy(self->driver_device, crk_priv_stream(self), dst, src, bytes, kind));
 }
 
 static crk_status_t check_upload(const char *where, crk_view_t dst, const void *src, size_t bytes) {

@@ -285,7 +285,8 @@ crk_status_t crk_device_wait(crk_device_t self, crk_event_t event) {
   if (gate == NULL) {
     return CRK_OK;
   }
-  const crk_status_t status = self->driver->stream_wait(self->driver_device, crk_priv_stream(self), event->driver_event);
+  const crk_status_t status =
+      self->driver->stream_wait(self->driver_device, crk_priv_stream(self), event->driver_event);
   gate_exit(gate);
   return status;
 }

@@ -69,7 +69,8 @@ crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph) {
     crk_priv_mutex_unlock(&self->lock);
     return crk_priv_error(CRK_CAPTURE, "crk_graph_end: the handle is not being captured; call crk_graph_begin first");
   }
-  const crk_status_t status = self->driver->capture_end(self->driver_device, crk_priv_stream(self), &capture->driver_graph);
+  const crk_status_t status =
+      self->driver->capture_end(self->driver_device, crk_priv_stream(self), &capture->driver_graph);
   crk_priv_blas_capture_end(self);
   crk_priv_heap_capture_end(self, capture);
   atomic_fetch_add(&epoch, 1);
@@ -90,8 +91,9 @@ crk_status_t crk_graph_launch(crk_graph_t self) {
   crk_device_t device = self->device;
   crk_priv_fault_expect();
   atomic_fetch_add(&epoch, 1);
-  return crk_priv_operation(device, "crk_graph_launch",
-                            device->driver->graph_launch(device->driver_device, self->driver_graph, crk_priv_stream(device)));
+  return crk_priv_operation(
+      device, "crk_graph_launch",
+      device->driver->graph_launch(device->driver_device, self->driver_graph, crk_priv_stream(device)));
 }
 
 void crk_graph_destroy(crk_graph_t self) {

@@ -80,6 +80,5 @@ crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t g
   for (size_t i = 0; i < arg_count; i++) {
     pointers[i] = args[i].data != NULL ? args[i].data : &args[i].value;
   }
-  return crk_priv_operation(self, function->name,
-                            crk_priv_launch(self, function, grid, block, shared_bytes, pointers));
+  return crk_priv_operation(self, function->name, crk_priv_launch(self, function, grid, block, shared_bytes, pointers));
 }

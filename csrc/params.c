@@ -144,8 +144,9 @@ static crk_status_t upload(crk_device_t device, int index, const uint64_t *numbe
   if (capture == NULL && slot->copied == NULL) {
     CRK_TRY(driver->event_create(device->driver_device, &slot->copied));
   }
-  CRK_TRY(driver->copy(device->driver_device, crk_priv_stream(device), cache->device_slab + (size_t)index * CRK_PARAM_NUMBERS,
-                       host, count * sizeof *numbers, CRK_COPY_TO_DEVICE));
+  CRK_TRY(driver->copy(device->driver_device, crk_priv_stream(device),
+                       cache->device_slab + (size_t)index * CRK_PARAM_NUMBERS, host, count * sizeof *numbers,
+                       CRK_COPY_TO_DEVICE));
   if (capture == NULL) {
     const crk_status_t recorded = driver->event_record(device->driver_device, slot->copied, crk_priv_stream(device));
     if (recorded != CRK_OK) { /* nothing else says when the copy has read the slot */

@@ -310,8 +310,8 @@ static void end_locked(crk_replay_t *self) {
 }
 
 /* Launches what a handle has kept since the turn before. A handle whose lock is held is launching now. Returns whether
- * launches are kept. Leaves the keeper's lock while it launches, which may take long: the handle's lock keeps the handle
- * then. */
+ * launches are kept. Leaves the keeper's lock while it launches, which may take long. The handle's lock keeps the
+ * handle meanwhile. */
 static bool keeper_visit(crk_replay_t *replay) {
   const uint64_t kept = atomic_load(&replay->kept);
   const bool is_old = kept % 2 == 1 && kept == replay->kept_before;

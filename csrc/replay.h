@@ -37,8 +37,8 @@ void crk_priv_replay_end(crk_device_t self);
 /* The same. From then on the handle launches at once. */
 void crk_priv_replay_stop(crk_device_t self);
 
-/* Begins the capture `graph` of the handle's stream. A launch of another thread comes before it or is recorded, and none
- * is kept meanwhile. */
+/* Begins the capture `graph` of the handle's stream. A launch of another thread comes before it or is recorded. None is
+ * kept meanwhile. */
 crk_status_t crk_priv_replay_capture(crk_device_t self, crk_graph_t graph);
 
 /* Returns and clears the first failure of launches that were kept. */

@@ -504,8 +504,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
 #[test]
 fn every_call_that_fails_while_launches_are_replayed() {
     let test = "every_call_that_fails_while_launches_are_replayed";
-    let quiet =
-        ["hipGraphCreate", "hipGraphAddKernelNode", "hipGraphInstantiate", "hipGraphExecKernelNodeSetParams"];
+    let quiet = ["hipGraphCreate", "hipGraphAddKernelNode", "hipGraphInstantiate", "hipGraphExecKernelNodeSetParams"];
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_REPLAY", "1")], move || every_call_fails(&quiet));
 }
 

@@ -488,8 +488,7 @@ enum What {
 use What::*;
 
 const LAUNCHES: [What; 8] = [Affine, InPlace, Add, Relu, Turned, Fill, ByName, WithParams];
-const OTHERS: [What; 11] =
-    [Copy, Write, Set, Read, Synchronize, Mark, Follow, Capture, Again, Renew, Sleep];
+const OTHERS: [What; 11] = [Copy, Write, Set, Read, Synchronize, Mark, Follow, Capture, Again, Renew, Sleep];
 
 fn a_use(rng: &mut Rng, what: What) -> Use {
     let to = rng.below(BUFFERS);
@@ -517,9 +516,18 @@ fn varied(rng: &mut Rng, template: &[Use]) -> Vec<Use> {
     }
     match rng.below(12) {
         0 => step.truncate(rng.below(step.len() + 1)),
-        1 => step.insert(rng.below(step.len() + 1), { let what = rng.pick(&LAUNCHES); a_use(rng, what) }),
-        2 => step.insert(rng.below(step.len() + 1), { let what = rng.pick(&OTHERS); a_use(rng, what) }),
-        3 => step.extend((0..3).map(|_| { let what = rng.pick(&LAUNCHES); a_use(rng, what) })),
+        1 => step.insert(rng.below(step.len() + 1), {
+            let what = rng.pick(&LAUNCHES);
+            a_use(rng, what)
+        }),
+        2 => step.insert(rng.below(step.len() + 1), {
+            let what = rng.pick(&OTHERS);
+            a_use(rng, what)
+        }),
+        3 => step.extend((0..3).map(|_| {
+            let what = rng.pick(&LAUNCHES);
+            a_use(rng, what)
+        })),
         4 => drop(step.remove(rng.below(step.len()))),
         _ => {}
     }
@@ -573,9 +581,7 @@ impl Machine {
             Turned => device.unary(UnaryOp::Abs, F32, &turned, a, to),
             Fill => device.fill(F32, to, n, x),
             // SAFETY: the arguments of Candle's fill and affine kernels, with memory for `n` elements.
-            ByName => unsafe {
-                self.by_name.launch(Launch::for_num_elems(n as u32), &[to.into(), x.into(), n.into()])
-            },
+            ByName => unsafe { self.by_name.launch(Launch::for_num_elems(n as u32), &[to.into(), x.into(), n.into()]) },
             WithParams => {
                 let params = device.params(&turned)?;
                 let args = [n.into(), 2usize.into(), (&params).into(), a.into(), to.into(), x.into(), 0.5f32.into()];
@@ -854,4 +860,3 @@ mod failures {
         });
     }
 }
-

@@ -580,7 +580,8 @@ static crk_status_t record(crk_device_t device, const crk_comm_call_t *calls, si
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_comm_group_end: no host memory for %zu calls", count);
   }
   recording->count = calls_of(device, calls, count, recording->calls);
-  const crk_status_t status = device->driver->call(device->driver_device, crk_priv_stream(device), replay, recording, bytes);
+  const crk_status_t status =
+      device->driver->call(device->driver_device, crk_priv_stream(device), replay, recording, bytes);
   free(recording);
   return status;
 }

@@ -151,8 +151,7 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
   OPTIONAL(cuGraphCreate, (CUgraph * graph, unsigned flags))                                                        \
   OPTIONAL(cuGraphAddKernelNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t count,       \
                                   const crk_cuda_node_t *launch))                                                   \
-  OPTIONAL(cuGraphExecKernelNodeSetParams,                                                                          \
-           (CUgraphExec instance, CUgraphNode node, const crk_cuda_node_t *launch))                                 \
+  OPTIONAL(cuGraphExecKernelNodeSetParams, (CUgraphExec instance, CUgraphNode node, const crk_cuda_node_t *launch)) \
   OPTIONAL(cuFuncGetParamInfo, (CUfunction function, size_t index, size_t *offset, size_t *bytes)) /* 12.4 */
 
 /* The calls by name, in the order of cuda_symbols. cuda_load fills them in; then they stay the same. */
@@ -845,8 +844,9 @@ struct crk_driver_chain {
 
 static crk_cuda_node_t cuda_node(const crk_driver_launch_t *launch) {
   const crk_dim3_t grid = launch->grid, block = launch->block;
-  return (crk_cuda_node_t){launch->function->function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                           launch->shared_bytes, crk_priv_driver_args(launch->args), NULL};
+  return (crk_cuda_node_t){
+      launch->function->function,         grid.x, grid.y, grid.z, block.x, block.y, block.z, launch->shared_bytes,
+      crk_priv_driver_args(launch->args), NULL};
 }
 
 /* Destroys what there is of a chain. A running instance is freed when it has ended. */

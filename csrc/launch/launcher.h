@@ -146,8 +146,7 @@ crk_status_t crk_priv_block_threads(crk_function_t function, uint32_t *threads);
 /* Launches blocks. The caller has made sure that the device accepts the geometry. */
 static inline crk_status_t crk_priv_launch_blocks(crk_device_t self, crk_function_t function, crk_dim3_t grid,
                                                   crk_dim3_t block, uint32_t shared_bytes, const void *const *args) {
-  return crk_priv_operation(self, function->name,
-                            crk_priv_launch(self, function, grid, block, shared_bytes, args));
+  return crk_priv_operation(self, function->name, crk_priv_launch(self, function, grid, block, shared_bytes, args));
 }
 
 /* Frees scratch memory after a launch with `status`. Fails with that status if it is a failure, else as crk_free. */
