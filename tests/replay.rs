@@ -56,7 +56,7 @@ impl Ring {
     }
 
     fn kind(i: usize) -> usize {
-        i * 40503 >> 8 & 3
+        (i * 40503) >> 8 & 3
     }
 
     fn give(&self, i: usize, round: usize) -> Result<()> {
