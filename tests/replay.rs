@@ -147,6 +147,33 @@ fn steps_that_repeat_are_replayed() {
     });
 }
 
+/// The parts of a step of equal launches have the same kernels, and are yet told from each other.
+#[test]
+fn parts_with_the_same_kernels_are_replayed() {
+    each("parts_with_the_same_kernels_are_replayed", |target| {
+        const STEP: usize = 248; // of chains of 8, 16, 32 and three times 64 launches
+        let device = opened(target, "1");
+        let buffers: Vec<_> = (0..STEP).map(|_| device.upload(&[0f32; 64]).expect("memory")).collect();
+        let layout = Layout::contiguous(&[64]).expect("a layout");
+        let mut most = 0;
+        for round in 1..100 {
+            let before = device.replays().expect("a count");
+            for (i, buffer) in buffers.iter().enumerate() {
+                device.affine(F32, &layout, buffer, buffer, 1.0, i as f64).expect("a launch");
+            }
+            for (i, buffer) in buffers.iter().enumerate() {
+                let got = buffer.download::<f32>().expect("a copy");
+                assert_eq!(got, [(i * round) as f32; 64], "{}: buffer {i}, round {round}", target.name);
+            }
+            most = most.max(device.replays().expect("a count") - before);
+            if most == STEP as u64 {
+                return;
+            }
+        }
+        panic!("{}: at most {most} of {STEP} were replayed", target.name);
+    });
+}
+
 /// Two steps that take turns follow each other as one does.
 #[test]
 fn steps_that_take_turns_are_replayed() {
