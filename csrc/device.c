@@ -356,8 +356,8 @@ void crk_device_close(crk_device_t self) {
   /* Before the gate is closed: who holds the lock of the BLAS pool may empty the cache, and so wait for gates. */
   crk_priv_blas_deinit(self);
   crk_priv_gate_close(self->gate);
-  self->driver->stream_synchronize(self->driver_device,
-                                   crk_priv_stream(self)); /* crk_priv_heap_trim may have recorded events */
+  /* crk_priv_heap_trim may have recorded events. */
+  self->driver->stream_synchronize(self->driver_device, crk_priv_stream(self));
   crk_priv_replay_deinit(self);
   crk_priv_event_destroy(self->fence);
   crk_context_t *context = self->context;

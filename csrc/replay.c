@@ -35,7 +35,7 @@ typedef struct sequence {
 } sequence_t;
 
 typedef struct chain {
-  uint64_t hash; /* of its kernels, blocks and shared memory; 0 in an empty place */
+  uint64_t hash; /* of its kernels, blocks and shared memory, and of the chains before it; 0 in an empty place */
   uint64_t used; /* when it came last */
   uint32_t times; /* how often it came without a graph */
   uint32_t next; /* the chain that followed it last time */
@@ -54,6 +54,7 @@ struct crk_replay {
   chain_t chains[MOST_CHAINS];
   uint64_t clock; /* counts chains */
   uint32_t last; /* the chain before the current one */
+  uint64_t before; /* its hash; 0 after another use of the stream */
   chain_t *expected; /* what the current launches are kept for; NULL: they are launched already */
   sequence_t current;
   uint32_t most; /* launches of the current chain */
@@ -137,8 +138,9 @@ static bool is_alike(const link_t *a, const link_t *b) {
   return a->function == b->function && dims_equal(a->block, b->block) && a->shared_bytes == b->shared_bytes;
 }
 
-static uint64_t sequence_hash(const sequence_t *self) {
-  uint64_t hash = 1469598103934665603u; /* FNV-1a */
+/* `before` tells the equal layers of a model from each other: each has other arguments and another successor. */
+static uint64_t sequence_hash(const sequence_t *self, uint64_t before) {
+  uint64_t hash = 1469598103934665603u ^ before; /* FNV-1a */
   for (uint32_t i = 0; i < self->count; i++) {
     const link_t *link = &self->links[i];
     const uint64_t words[] = {(uint64_t)(uintptr_t)link->function, (uint64_t)link->block.x << 32 | link->block.y,
@@ -207,6 +209,7 @@ static void chain_ended(crk_replay_t *self, chain_t *chain) {
   const uint32_t index = (uint32_t)(chain - self->chains);
   self->chains[self->last].next = index;
   self->last = index;
+  self->before = chain->hash;
   chain->used = ++self->clock;
   self->expected = NULL;
   self->current.count = self->current.bytes = 0;
@@ -216,7 +219,7 @@ static void chain_ended(crk_replay_t *self, chain_t *chain) {
 
 /* The current launches, which are all launched, are a chain. */
 static void chain_seen(crk_replay_t *self) {
-  chain_t *chain = chain_find(self, sequence_hash(&self->current));
+  chain_t *chain = chain_find(self, sequence_hash(&self->current, self->before));
   if (++chain->times == REPETITIONS && self->current.count >= LEAST_LINKS) {
     chain_record(self, chain);
   }
@@ -307,12 +310,13 @@ static void end_locked(crk_replay_t *self) {
   if (self->current.count > 0) {
     chain_seen(self);
   }
+  self->before = 0;
   self->most = FIRST_LINKS;
 }
 
 /* Launches what a handle has kept since the turn before. A handle whose lock is held is launching now. Returns whether
- * launches are kept. Leaves the keeper's lock while it launches, which may take long: the handle's lock keeps the handle
- * then. */
+ * launches are kept. Leaves the keeper's lock while it launches, which may take long. The handle's lock keeps the
+ * handle meanwhile. */
 static bool keeper_visit(crk_replay_t *replay) {
   const uint64_t kept = atomic_load(&replay->kept);
   const bool is_old = kept % 2 == 1 && kept == replay->kept_before;

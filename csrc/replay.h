@@ -4,8 +4,8 @@
  * - A chain is a sequence of up to 64 launches of one handle. It ends where the handle's stream is used for something
  *   else, such as a copy, an event or a wait. The first chain after such a use has at most 8 launches, the next 16, 32
  *   and 64: the device shall begin early.
- * - A chain that comes for the second time becomes a graph. Grids and arguments may differ from time to time, kernels
- *   and blocks may not.
+ * - A chain that comes for the second time, behind the same chains, becomes a graph. Grids and arguments may differ
+ *   from time to time, kernels and blocks may not.
  * - Once a chain has ended, the one that followed it last time is expected. While launches are as expected they are
  *   kept, and the last one launches the graph, after those nodes have been updated whose arguments differ. A launch
  *   that is not as expected is launched at once, after the kept ones.
@@ -13,8 +13,9 @@
  *
  * Only a handle with a stream of its own replays, until it gives the stream away (crk_device_stream). A driver without
  * the calls (driver.h) does not, nor does a handle of CANDLE_ROCM_SYNC=1. CANDLE_ROCM_REPLAY=0 switches it off, 1 on,
- * and so does crk_device_set_replay. Without the variable it is on for NVIDIA GPUs: HIP's updates of graphs have not run on
- * an AMD GPU yet. */
+ * and so does crk_device_set_replay. Without the variable it is on for NVIDIA GPUs. HIP's updates of graphs have not run
+ * on an AMD GPU yet. ROCm 6 and 7 keep the memory of replaced arguments until the graph is destroyed, so updates fill
+ * the GPU's memory. */
 #ifndef CRK_REPLAY_H
 #define CRK_REPLAY_H
 
@@ -41,8 +42,8 @@ void crk_priv_replay_forbid(crk_device_t self);
 /* Whether launches may be kept. */
 bool crk_priv_replays(crk_device_t self);
 
-/* Begins the capture `graph` of the handle's stream. A launch of another thread comes before it or is recorded, and none
- * is kept meanwhile. */
+/* Begins the capture `graph` of the handle's stream. A launch of another thread comes before it or is recorded. None is
+ * kept meanwhile. */
 crk_status_t crk_priv_replay_capture(crk_device_t self, crk_graph_t graph);
 
 /* Returns and clears the first failure of launches that were kept. */

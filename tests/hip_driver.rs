@@ -497,15 +497,14 @@ fn fresh_tour() -> Result<(), (Status, String)> {
 #[test]
 fn every_call_that_fails_is_told_and_nothing_is_lost() {
     let test = "every_call_that_fails_is_told_and_nothing_is_lost";
-    alone(test, "gfx1100", 6, &[], || every_call_fails(&[]));
+    alone(test, "gfx1100", 6, &[("CANDLE_ROCM_REPLAY", "0")], || every_call_fails(&[]));
 }
 
 /// As above, with launches in graphs. Where no graph can be made or updated, they are launched one by one.
 #[test]
 fn every_call_that_fails_while_launches_are_replayed() {
     let test = "every_call_that_fails_while_launches_are_replayed";
-    let quiet =
-        ["hipGraphCreate", "hipGraphAddKernelNode", "hipGraphInstantiate", "hipGraphExecKernelNodeSetParams"];
+    let quiet = ["hipGraphCreate", "hipGraphAddKernelNode", "hipGraphInstantiate", "hipGraphExecKernelNodeSetParams"];
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_REPLAY", "1")], move || every_call_fails(&quiet));
 }
 
@@ -1206,6 +1205,37 @@ fn a_handle_works_in_the_callers_stream() {
         assert_eq!(Hip::call(c"hipStreamSynchronize", stream), 0);
         works(&clone(stream).expect("a handle on the same stream again"));
         works(&device);
+    });
+}
+
+/// The caller's own work in the stream must come after launches that were given before it, so none is kept.
+#[test]
+fn in_the_callers_stream_no_launch_is_kept() {
+    let test = "in_the_callers_stream_no_launch_is_kept";
+    alone(test, "gfx1100", 6, &[("CANDLE_ROCM_REPLAY", "1")], || {
+        let device = open().expect("the double opens");
+        repeat(&device).expect("launches");
+        assert!(device.replays().expect("a count") > 0);
+        let stream = Hip::stream();
+        // SAFETY: the stream belongs to the only GPU, and lives until the process ends.
+        let handle = unsafe { device.on_stream(stream) }.expect("a handle");
+        repeat(&handle).expect("launches");
+        assert_eq!(handle.replays().expect("a count"), 0);
+        // A handle's own stream becomes the caller's when he asks for it.
+        let (buffer, layout) = (device.alloc(64).expect("memory"), Layout::contiguous(&[16]).expect("a layout"));
+        let fill = |value: f32| device.fill(DType::F32, &buffer, 16, value).expect("a launch");
+        for _ in 0..3 {
+            (0..4).for_each(|value| fill(value as f32));
+            device.synchronize().expect("all done");
+        }
+        (0..3).for_each(|value| fill(value as f32));
+        let own = device.stream().expect("its stream");
+        assert_eq!(Hip::memset(buffer.as_ptr(), 0, 64, own), 0);
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [0.0; 16]);
+        fill(4.0);
+        assert_eq!(Hip::memset(buffer.as_ptr(), 0, 32, own), 0);
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [[0f32; 8], [4.0; 8]].concat());
+        device.affine(DType::F32, &layout, &buffer, &buffer, 1.0, 0.0).expect("a launch");
     });
 }
 

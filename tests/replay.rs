@@ -56,7 +56,7 @@ impl Ring {
     }
 
     fn kind(i: usize) -> usize {
-        i * 40503 >> 8 & 3
+        (i * 40503) >> 8 & 3
     }
 
     fn give(&self, i: usize, round: usize) -> Result<()> {
@@ -144,6 +144,37 @@ fn steps_that_repeat_are_replayed() {
                 assert!(round < 1000, "{}: {grown} of {length} were replayed, not {}", target.name, replayed(length));
             }
         }
+    });
+}
+
+/// The later parts of this step have the same kernels, and are yet told from each other.
+#[test]
+fn parts_with_the_same_kernels_are_replayed() {
+    each("parts_with_the_same_kernels_are_replayed", |target| {
+        const STEP: usize = 248; // of chains of 8, 16, 32 and three times 64 launches
+        let device = opened(target, "1");
+        let buffers: Vec<_> = (0..STEP).map(|_| device.upload(&[0f32; 64]).expect("memory")).collect();
+        let layout = Layout::contiguous(&[64]).expect("a layout");
+        let mut most = 0;
+        for round in 1..100 {
+            let before = device.replays().expect("a count");
+            for (i, buffer) in buffers.iter().enumerate() {
+                let launched = match i {
+                    0..8 => device.fill(F32, buffer, 64, (i * round) as f32),
+                    _ => device.affine(F32, &layout, buffer, buffer, 1.0, i as f64),
+                };
+                launched.expect("a launch");
+            }
+            for (i, buffer) in buffers.iter().enumerate() {
+                let got = buffer.download::<f32>().expect("a copy");
+                assert_eq!(got, [(i * round) as f32; 64], "{}: buffer {i}, round {round}", target.name);
+            }
+            most = most.max(device.replays().expect("a count") - before);
+            if most == STEP as u64 {
+                return;
+            }
+        }
+        panic!("{}: at most {most} of {STEP} were replayed", target.name);
     });
 }
 
@@ -488,8 +519,7 @@ enum What {
 use What::*;
 
 const LAUNCHES: [What; 8] = [Affine, InPlace, Add, Relu, Turned, Fill, ByName, WithParams];
-const OTHERS: [What; 11] =
-    [Copy, Write, Set, Read, Synchronize, Mark, Follow, Capture, Again, Renew, Sleep];
+const OTHERS: [What; 11] = [Copy, Write, Set, Read, Synchronize, Mark, Follow, Capture, Again, Renew, Sleep];
 
 fn a_use(rng: &mut Rng, what: What) -> Use {
     let to = rng.below(BUFFERS);
@@ -517,9 +547,18 @@ fn varied(rng: &mut Rng, template: &[Use]) -> Vec<Use> {
     }
     match rng.below(12) {
         0 => step.truncate(rng.below(step.len() + 1)),
-        1 => step.insert(rng.below(step.len() + 1), { let what = rng.pick(&LAUNCHES); a_use(rng, what) }),
-        2 => step.insert(rng.below(step.len() + 1), { let what = rng.pick(&OTHERS); a_use(rng, what) }),
-        3 => step.extend((0..3).map(|_| { let what = rng.pick(&LAUNCHES); a_use(rng, what) })),
+        1 => step.insert(rng.below(step.len() + 1), {
+            let what = rng.pick(&LAUNCHES);
+            a_use(rng, what)
+        }),
+        2 => step.insert(rng.below(step.len() + 1), {
+            let what = rng.pick(&OTHERS);
+            a_use(rng, what)
+        }),
+        3 => step.extend((0..3).map(|_| {
+            let what = rng.pick(&LAUNCHES);
+            a_use(rng, what)
+        })),
         4 => drop(step.remove(rng.below(step.len()))),
         _ => {}
     }
@@ -573,9 +612,7 @@ impl Machine {
             Turned => device.unary(UnaryOp::Abs, F32, &turned, a, to),
             Fill => device.fill(F32, to, n, x),
             // SAFETY: the arguments of Candle's fill and affine kernels, with memory for `n` elements.
-            ByName => unsafe {
-                self.by_name.launch(Launch::for_num_elems(n as u32), &[to.into(), x.into(), n.into()])
-            },
+            ByName => unsafe { self.by_name.launch(Launch::for_num_elems(n as u32), &[to.into(), x.into(), n.into()]) },
             WithParams => {
                 let params = device.params(&turned)?;
                 let args = [n.into(), 2usize.into(), (&params).into(), a.into(), to.into(), x.into(), 0.5f32.into()];
@@ -854,4 +891,3 @@ mod failures {
         });
     }
 }
-

@@ -594,4 +594,9 @@ API void nccl_double_log(char *text, size_t size) {
 
 /* The number of live communicators. */
 API int nccl_double_alive(void);
-API int nccl_double_alive(void) { return live; }
+API int nccl_double_alive(void) {
+  pthread_mutex_lock(&lock);
+  const int alive = live;
+  pthread_mutex_unlock(&lock);
+  return alive;
+}

@@ -6,8 +6,8 @@
 //! trial is a feature on a device: `probe/cpu:64/shuffles`.
 
 use crate::support;
-use crate::support::{Target, cpu_module};
 use crate::support::paths::SCRATCH;
+use crate::support::{Target, cpu_module};
 use candle_rocm_sys::{Arg, Backend, Buffer, Device, Launch, Pod, Status, sys};
 use libtest_mimic::{Failed, Trial};
 use std::path::PathBuf;
