@@ -103,8 +103,8 @@ fn fit(cache: &Tensor, rows: &Tensor, dim: usize) -> bool {
 
 /// Takes `count` more rows along `dim` for a cache. The result has them at its end, and nothing is written there yet.
 /// It shares the cache's memory if that has room, else the cache is copied to memory with room for 256 rows more, or
-/// fewer, and at least `room` rows. Without a cache it is the rows alone, which have the dims `rows`. The result has
-/// the dtype `dtype`, as the cache has.
+/// fewer, and at least `room` rows. Without a cache it is the rows alone, which have the dims `rows`. The result has the
+/// dtype `dtype`, as the cache has.
 pub(super) fn reserve(
     cache: Option<&Tensor>,
     device: &Device,

@@ -6,10 +6,10 @@
  * `meet` waits for the other's piece. Then a launch reads both and adds: an element-wise kernel in the same stream, or
  * later a norm in another one, which needs no free units beside the products of the rest of a model.
  *
- * The slots take turns, and nothing tells that a slot is free. Instead, a rank sends piece n only once it has read
- * piece n - 2, in the order of its streams. Before it sends piece n, it has met the other rank, which has sent piece
- * n - 1, and so has read piece n - 3. So three slots are enough. All ranks make the same calls in the same order, so
- * they all leave a sum to the library where this does not hold.
+ * The slots take turns, and nothing tells that a slot is free. Instead, a rank sends piece n only once it has read piece
+ * n - 2, in the order of its streams. Before it sends piece n, it has met the other rank, which has sent piece n - 1,
+ * and so has read piece n - 3. So three slots are enough. All ranks make the same calls in the same order, so they all
+ * leave a sum to the library where this does not hold.
  *
  * No kernel here releases or acquires memory of another GPU. On AMD GPUs an exchange area is fine-grained memory:
  * writes of other GPUs to it leave no stale lines in the caches of its own GPU. A GPU that sees copies out of order

@@ -23,8 +23,8 @@ struct attention_shape {
   static constexpr int span = static_cast<int>(core::span);
   /* Teams that share their queries: each computes all scores, and its part of the width of dst. */
   static constexpr int split = Width > 256 ? 2 : 1, own_width = Width / split;
-  /* The teams are `Sides` groups of as many. Each group has all rows, and its part of the keys of a step. In the end
-   * the first group adds up what all have. */
+  /* The teams are `Sides` groups of as many. Each group has all rows, and its part of the keys of a step. In the end the
+   * first group adds up what all have. */
   static constexpr int teams = Threads / static_cast<int>(core::team) / Sides, tall = Rows * split / (teams * 16);
   static_assert(tall * 16 * teams == Rows * split && tall >= 1, "whole squares per team");
 
@@ -341,8 +341,8 @@ struct attention_team {
     }
   }
 
-  /* The second side leaves its sums in `room`, in the place of keys and values, and the first side adds them to its
-   * own. `pair` is the number of a pair of teams with the same rows. All threads of the block call this; it has two
+  /* The second side leaves its sums in `room`, in the place of keys and values, and the first side adds them to its own.
+   * `pair` is the number of a pair of teams with the same rows. All threads of the block call this; it has two
    * barriers, of which the first is behind all reads of keys, values and queries. */
   CRK_FN void join_sides(uint32_t *room, uint32_t pair, bool is_second) {
     constexpr uint32_t lanes = core::team, values = S::across * rows * columns;
@@ -581,8 +581,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
   };
 
-  /* All queries of the block see a team's keys of a step if these begin at first_plain or one of the next
-   * plain_keys - 1 keys. */
+  /* All queries of the block see a team's keys of a step if these begin at first_plain or one of the next plain_keys - 1
+   * keys. */
   const uint32_t first_plain = settled(of_block[1].first);
   const uint32_t plain_keys =
       settled(of_block[0].end < first_plain + S::own_keys ? 0 : of_block[0].end - first_plain - S::own_keys + 1);

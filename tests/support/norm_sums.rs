@@ -95,7 +95,7 @@ impl NormMemory {
 pub fn in_steps(comm: &Comm, dtype: DType, (rows, cols): (usize, usize), memory: &NormMemory) -> [Vec<u8>; 2] {
     let NormMemory { x, residual, alpha, sum, dst } = memory;
     comm.all_reduce_in_place(dtype, CommOp::Sum, x, rows * cols).expect("a sum");
-    let (more, on) = (Some((residual.into(), sum)), comm.device());
+    let (more, on) = (Some((residual.into(), sum.into())), comm.device());
     on.add_rms_norm(dtype, (rows, cols), x, more, Some(alpha.into()), dst, None, EPS).expect("a norm");
     memory.results(comm)
 }
