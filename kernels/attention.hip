@@ -24,24 +24,11 @@
 #endif
 /* A wave has at least 16 rows, so that four waves of 64 lanes share the rows of a small tile. */
 #define CRK_ATTENTION_SMALL_THREADS(T, threads) (crk::near_core<T>::team == 64 ? (threads) : (threads) / 2)
-#if defined(__CUDACC__) && !defined(__HIP__)
-/* In halves, twice as many warps share the keys of a step: a unit has at most two of these blocks in a call. Registers
- * are limited so that it holds both. */
-#define CRK_ATTENTION_SIDES(suffix, T, width, threads, name, general)                   \
-  extern "C" __global__ void __launch_bounds__(threads, 2)                              \
-      attention_##suffix##_##width##_##name(crk_attention_call_t call) {                \
-    crk::attention_tile<T, width, CRK_ATTENTION_SMALL_ROWS, threads, general, 2>(call); \
-  }
-#define CRK_ATTENTION_SMALL(suffix, T, width, threads)           \
-  CRK_ATTENTION_SIDES(suffix, T, width, threads, tiles64, false) \
-  CRK_ATTENTION_SIDES(suffix, T, width, threads, tiles64_general, true)
-#else
 #define CRK_ATTENTION_SMALL(suffix, T, width, threads)                                                              \
   CRK_ATTENTION_TILES(suffix, T, width, CRK_ATTENTION_SMALL_ROWS, CRK_ATTENTION_SMALL_THREADS(T, threads), tiles64, \
                       false)                                                                                        \
   CRK_ATTENTION_TILES(suffix, T, width, CRK_ATTENTION_SMALL_ROWS, CRK_ATTENTION_SMALL_THREADS(T, threads),          \
                       tiles64_general, true)
-#endif
 
 #define CRK_ATTENTION_BF16(width, rows, threads)       CRK_ATTENTION_LARGE(bf16, crk::bf16, width, rows, threads)
 #define CRK_ATTENTION_F16(width, rows, threads)        CRK_ATTENTION_LARGE(f16, crk::f16, width, rows, threads)

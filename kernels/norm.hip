@@ -58,18 +58,20 @@
   CRK_NORM_ROWS(suffix, T, long, CRK_NORM_LONG_THREADS, long, crk::long_packs<T>, crk::long_packs<T>)
 CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
 
-#define CRK_ADD_NORM_OF(name, threads, packs, Src, T)                                                              \
-  CRK_COOPERATIVE(                                                                                                 \
-      name, threads,                                                                                               \
-      (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside, uint32_t step,    \
-       const T *alpha, const T *residual, T *sum, crk::block_q8_1 *blocks, float eps, const T *more)) {            \
-    crk::add_rms_norm_held<packs, crk::Src>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, more, \
-                                            residual, sum, alpha, blocks, eps);                                    \
+#define CRK_ADD_NORM(suffix, T, kind, threads, packs)                                                               \
+  CRK_COOPERATIVE(add_rmsnorm_##suffix##_##kind, threads,                                                           \
+                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,        \
+                   uint32_t step, const T *alpha, const T *residual, T *sum, crk::block_q8_1 *blocks, float eps)) { \
+    crk::add_rms_norm_held<packs, false>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step},           \
+                                         static_cast<const T *>(nullptr), residual, sum, alpha, blocks, eps);       \
+  }                                                                                                                 \
+  CRK_COOPERATIVE(                                                                                                  \
+      norm_add_rmsnorm_##suffix##_##kind, threads,                                                                  \
+      (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside, uint32_t step,     \
+       const T *alpha, const T *residual, T *sum, crk::block_q8_1 *blocks, float eps, const T *src_alpha)) {        \
+    crk::add_rms_norm_held<packs, true>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, src_alpha, \
+                                        residual, sum, alpha, blocks, eps);                                         \
   }
-#define CRK_ADD_NORM(suffix, T, kind, threads, packs)                                \
-  CRK_ADD_NORM_OF(add_rmsnorm_##suffix##_##kind, threads, packs, as_it_is, T)        \
-  CRK_ADD_NORM_OF(norm_add_rmsnorm_##suffix##_##kind, threads, packs, normed_src, T) \
-  CRK_ADD_NORM_OF(add_add_rmsnorm_##suffix##_##kind, threads, packs, added_src, T)
 #define CRK_ADD_NORMS(suffix, T)                                                                        \
   CRK_ADD_NORM(suffix, T, even_few, CRK_NORM_FEW_THREADS, 1)                                            \
   CRK_ADD_NORM(suffix, T, even1, CRK_LAUNCHED_THREADS, 1)                                               \

@@ -1,4 +1,4 @@
-// include/ fnv1a 444d2aa590e411d43478ddbe4e626b81
+// include/ fnv1a 341189515f7b5282e3c002df31962ab4
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1104,46 +1104,10 @@ unsafe extern "C" {
 
  One launch where this library does small sums by itself, rows are whole pieces of 8 bytes, and few: a row of up to 8
  KiB counts as whole pieces of 2 KiB, one of up to 16 KiB as pieces of 4 KiB, and all rows together have at most 128
- KiB. Else what the next two calls do. The dtype is F32, F16 or BF16. Not within a group: fails there with
- CRK_INVALID_ARGUMENT.*/
+ KiB. Else crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails
+ there with CRK_INVALID_ARGUMENT.*/
     pub fn crk_comm_add_rms_norm(
         self_: crk_comm_t,
-        dtype: crk_dtype_t,
-        rows: usize,
-        cols: usize,
-        x: crk_view_t,
-        residual: crk_const_view_t,
-        alpha: crk_const_view_t,
-        sum: crk_view_t,
-        dst: crk_view_t,
-        eps: f32,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** The same in two calls, with the same bits, so that the sum is under way beside other work. The first one takes the
- `count` elements of `x`, and runs where the thread's collectives run (crk_comm_run_beside). It writes to `begun` what
- the second one takes. The second one runs where the thread's collectives run then, and the caller orders it behind
- the first. Meanwhile nothing writes or reads `x`. With 0 rows or columns, the second call gives the sum up, and its
- views are not used. All ranks begin and end the same sums in the same order, and end each one once.
-
- Where crk_comm_all_reduce would be a copy and two launches, and there are at most 16 MiB, the norm adds what was
- copied: the second launch is not there. At most two sums are under way in this way; the library does a sum that
- would be the third. Else the first call is crk_comm_all_reduce in place, and the second one crk_add_rms_norm.
-
- Fails also with CRK_INVALID_ARGUMENT where `begun` names no sum that is under way or `x` is another one than its, and
- with CRK_CAPTURE where only the second call is captured. The sum is still under way then.*/
-    pub fn crk_comm_begin_add_rms_norm(
-        self_: crk_comm_t,
-        dtype: crk_dtype_t,
-        x: crk_view_t,
-        count: usize,
-        begun: *mut u64,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    pub fn crk_comm_end_add_rms_norm(
-        self_: crk_comm_t,
-        begun: u64,
         dtype: crk_dtype_t,
         rows: usize,
         cols: usize,

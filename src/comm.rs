@@ -17,11 +17,6 @@ pub struct Comm {
     sides: Mutex<Vec<Device>>,
 }
 
-/// A sum that [`Comm::begin_add_rms_norm`] has begun. It is ended once, by the same communicator.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "a sum that is not ended leaves less room for others"]
-pub struct Begun(u64);
-
 // SAFETY: the C header allows calls on a communicator from any thread.
 unsafe impl Send for Comm {}
 // SAFETY: as above; one thread at a time is inside, by a lock of the C core.
@@ -195,47 +190,6 @@ impl Comm {
         let (sum, dst) = (self.device.view(sum)?, self.device.view(dst)?);
         // SAFETY: a live communicator, and views of buffers of its handle; the C core checks their sizes.
         check(unsafe { sys::crk_comm_add_rms_norm(self.raw, dtype, rows, cols, x, residual, alpha, sum, dst, eps) })
-    }
-
-    /// Begins [`Comm::add_rms_norm`], whose end another call brings, so that the sum of the `count` elements of `x` is
-    /// under way beside other work: `crk_comm_begin_add_rms_norm`. Nothing uses `x` meanwhile.
-    pub fn begin_add_rms_norm<'a>(&self, dtype: DType, x: impl Into<View<'a>>, count: usize) -> Result<Begun> {
-        let (x, mut begun) = (self.device.view(x)?, 0);
-        // SAFETY: as in `all_reduce`; `begun` is written on success.
-        check(unsafe { sys::crk_comm_begin_add_rms_norm(self.raw, dtype, x, count, &mut begun) })?;
-        Ok(Begun(begun))
-    }
-
-    /// Ends it. The caller has ordered this handle, or the one of [`Comm::run_beside`], behind the first call.
-    #[allow(clippy::too_many_arguments)]
-    pub fn end_add_rms_norm<'a>(
-        &self,
-        begun: &Begun,
-        dtype: DType,
-        (rows, cols): (usize, usize),
-        x: impl Into<View<'a>>,
-        residual: impl Into<View<'a>>,
-        alpha: impl Into<View<'a>>,
-        (sum, dst): (impl Into<View<'a>>, impl Into<View<'a>>),
-        eps: f32,
-    ) -> Result<()> {
-        let (x, residual, alpha) = (self.device.view(x)?, self.device.view(residual)?, self.device.view(alpha)?);
-        let (sum, dst) = (self.device.view(sum)?, self.device.view(dst)?);
-        // SAFETY: as in `all_reduce`.
-        check(unsafe {
-            sys::crk_comm_end_add_rms_norm(self.raw, begun.0, dtype, rows, cols, x, residual, alpha, sum, dst, eps)
-        })
-    }
-
-    /// Ends it without a norm: nothing needs the sum.
-    pub fn give_up_add_rms_norm(&self, begun: &Begun) -> Result<()> {
-        let (x, residual, alpha) =
-            (self.device.optional(None)?, self.device.optional(None)?, self.device.optional(None)?);
-        let (sum, dst, dtype) = (self.device.optional(None)?, self.device.optional(None)?, DType::F32);
-        // SAFETY: a live communicator. Without rows, no view is used.
-        check(unsafe {
-            sys::crk_comm_end_add_rms_norm(self.raw, begun.0, dtype, 0, 0, x, residual, alpha, sum, dst, 0.0)
-        })
     }
 
     /// `dst = op` over all ranks of `src`, on rank `root`; the others give no `dst`.

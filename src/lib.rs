@@ -42,7 +42,7 @@ mod layout;
 mod ops;
 
 pub use buffer::{Buffer, Params, Pod, View};
-pub use comm::{Begun, Comm, comm_group};
+pub use comm::{Comm, comm_group};
 pub use device::Device;
 pub use diagnose::{Diagnosis, Finding, diagnose};
 pub use error::{Error, Result};

@@ -3,13 +3,9 @@
 //! timeouts, aborts, graphs. Two and three simulated GPUs add numbers. `comm.rs` has the CPU device.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{
-    Backend, Begun, Buffer, Comm, CommId, CommOp, DType, Device, Error, Layout, Status, UnaryOp, comm_group, sys,
+    Backend, Buffer, Comm, CommId, CommOp, DType, Device, Error, Layout, Status, UnaryOp, comm_group, sys,
 };
-use candle_rocm_sys_tests::support::{
-    double, hip_double,
-    norm_sums::{self, NormMemory},
-    paths::SCRATCH,
-};
+use candle_rocm_sys_tests::support::{double, hip_double, paths::SCRATCH};
 use hip_double::{Controls, alone};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -339,95 +335,10 @@ fn large_sums_of_two() {
             unsafe { comm.run_beside(None) }.expect("the own handle");
         });
         let controls = Controls::get();
-        // A piece each in the first and the last round, and two in each round beside.
-        assert_eq!(controls.launches().iter().filter(|line| *line == "meet 1").count(), 2 * (1 + 2 + 2 + 1));
+        // A piece each in the first and the last round, and three in each round beside.
+        assert_eq!(controls.launches().iter().filter(|line| *line == "meet 1").count(), 2 * (1 + 3 + 3 + 1));
         let by_the_library = controls.collectives();
         assert_eq!(by_the_library.iter().filter(|line| line.starts_with("ncclAllReduce")).count(), 2);
-    });
-}
-
-/// Norms add the pieces themselves, whatever their rows are.
-#[test]
-fn norms_of_large_sums_of_two() {
-    with_peer_memory("norms_of_large_sums_of_two", "gfx90a", || {
-        on_ranks(2, PATIENCE, |comm| {
-            let side = open(comm.rank());
-            // Rows of a block each, rows that share one, rows that are not whole packs, and rows that no block holds.
-            for dtype in [F32, DType::F16, DType::BF16] {
-                let shape = |cols| ((1 << 20) / dtype.size() / cols + 1, cols);
-                for shape in [2048, 136, 1999, 70_000].map(shape) {
-                    norm_sums::begun(comm, &side, dtype, shape, 2, 0);
-                }
-            }
-            // A third sum, and one of more than a piece: they are not the norm's.
-            norm_sums::begun(comm, &side, F32, (257, 1024), 3, 0);
-            norm_sums::begun(comm, &side, F32, (2050, 2048), 2, 0);
-            norm_sums::chain(comm, &side, F32, (257, 1024), 8);
-            // Sums that nothing needs make room.
-            norm_sums::begun(comm, &side, F32, (257, 1024), 2, 2);
-            norm_sums::begun(comm, &side, DType::BF16, (1024, 1024), 2, 1);
-            // In one stream: one call, and the two calls again and again.
-            for round in 0..5 {
-                let (shape, dtype) = ((300 + round, 2048), DType::BF16);
-                let [of, other] = [0; 2].map(|_| NormMemory::new(comm, dtype, shape, 0));
-                comm.add_rms_norm(dtype, shape, &of.x, &of.residual, &of.alpha, (&of.sum, &of.dst), 1e-5)
-                    .expect("a norm");
-                let steps = norm_sums::in_steps(comm, dtype, shape, &other);
-                assert!(norm_sums::same(dtype, [&of.results(comm), &steps]), "round {round}");
-            }
-        });
-        let launches = Controls::get().launches();
-        let by_the_library = Controls::get().collectives();
-        // On each rank the third sum, and the steps of two sums of more than a piece.
-        assert_eq!(by_the_library.iter().filter(|line| line.starts_with("ncclAllReduce")).count(), 2 * 3);
-        for kernel in ["f32_even", "f16_even", "bf16_even", "bf16_even1"] {
-            let name = format!("add_add_rmsnorm_{kernel} ");
-            assert!(launches.iter().any(|line| line.starts_with(&name)), "no {name} in {launches:?}");
-        }
-    });
-}
-
-/// What the second call refuses leaves the sum under way.
-#[test]
-fn norms_that_end_in_another_way() {
-    with_peer_memory("norms_that_end_in_another_way", "gfx90a", || {
-        on_ranks(2, PATIENCE, |comm| {
-            let (shape, count, device) = ((512, 1024), 512 * 1024, comm.device());
-            let [of, other] = [0; 2].map(|_| NormMemory::new(comm, F32, shape, 0));
-            let end = |begun: &Begun, shape, x: &Buffer| {
-                comm.end_add_rms_norm(begun, F32, shape, x, &of.residual, &of.alpha, (&of.sum, &of.dst), 1e-5)
-            };
-            let where_ = "crk_comm_end_add_rms_norm: ";
-            let begun = comm.begin_add_rms_norm(F32, &of.x, count).expect("a begin");
-            refused(end(&begun, shape, &other.x), Status::InvalidArgument, &[where_, "the sum has begun with"]);
-            refused(end(&begun, (511, 1024), &of.x), Status::InvalidArgument, &[where_, "the sum has begun with"]);
-            let captured = device.capture(|| end(&begun, shape, &of.x));
-            refused(captured, Status::Capture, &[where_]);
-            end(&begun, shape, &of.x).expect("an end");
-            refused(end(&begun, shape, &of.x), Status::InvalidArgument, &[where_, "no such sum is under way"]);
-            refused(comm.give_up_add_rms_norm(&begun), Status::InvalidArgument, &[where_, "no such sum is under way"]);
-            assert!(norm_sums::same(F32, [&of.results(comm), &norm_sums::in_steps(comm, F32, shape, &other)]));
-            // In a capture the library adds.
-            let again = NormMemory::new(comm, F32, shape, 0);
-            let (graph, ()) = device
-                .capture(|| {
-                    let begun = comm.begin_add_rms_norm(F32, &again.x, count)?;
-                    end(&begun, shape, &again.x)
-                })
-                .expect("a graph");
-            drop(graph);
-            // Small sums have no piece.
-            let begun = comm.begin_add_rms_norm(F32, &other.residual, 1024).expect("a begin");
-            end(&begun, (1, 1024), &other.residual).expect("an end");
-            comm.give_up_add_rms_norm(&begun).expect("nothing to do");
-            comm.wait(PATIENCE).expect("the work");
-            // A failure ends what is under way.
-            let _begun = comm.begin_add_rms_norm(F32, &of.x, count).expect("a begin");
-            comm.wait(PATIENCE).expect("the pieces");
-            comm.abort().expect("an end");
-            refused(end(&_begun, shape, &of.x), Status::PeerLost, &[where_]);
-            works(device);
-        });
     });
 }
 

@@ -68,16 +68,6 @@ pub fn rope_grow(
     }
 }
 
-/// [`rope_grow`] of the first tokens, for caches that will have `room` tokens: until then they grow without a copy.
-pub fn rope_begin(qkv: [&Tensor; 3], angles: [&Tensor; 2], interleaved: bool, room: usize) -> Result<[Tensor; 3]> {
-    #[cfg(feature = "_rocm")]
-    if let Some(done) = candle::rocm_backend::rope_grow(qkv, angles, interleaved, Caches::Begun(room))? {
-        return Ok(done);
-    }
-    let _ = room;
-    rotated(qkv, angles, interleaved)
-}
-
 /// [`rope_grow`] with the angles of all places: the new tokens have those from `offset` on.
 pub fn rope_grow_at(
     qkv: [&Tensor; 3],

@@ -103,13 +103,13 @@ fn fit(cache: &Tensor, rows: &Tensor, dim: usize) -> bool {
 
 /// Takes `count` more rows along `dim` for a cache. The result has them at its end, and nothing is written there yet.
 /// It shares the cache's memory if that has room, else the cache is copied to memory with room for 256 rows more, or
-/// fewer, and at least `room` rows. Without a cache it is the rows alone, which have the dims `rows`. The result has the
-/// dtype `dtype`, as the cache has.
+/// fewer. Without a cache it is the rows alone, which have the dims `rows`. The result has the dtype `dtype`, as the
+/// cache has.
 pub(super) fn reserve(
     cache: Option<&Tensor>,
     device: &Device,
     rows: &[usize],
-    (dim, room): (usize, usize),
+    dim: usize,
     dtype: DType,
 ) -> Result<Tensor> {
     let count = rows[dim];
@@ -124,8 +124,7 @@ pub(super) fn reserve(
             return Ok(cache.with_layout(layout));
         }
     }
-    let capacity = (length + count).max(room).saturating_add(1).next_multiple_of(STEP);
-    let inner = elements(&dims[dim + 1..]);
+    let (capacity, inner) = ((length + count + 1).next_multiple_of(STEP), elements(&dims[dim + 1..]));
     let mut whole = dims;
     whole[dim] = capacity;
     let mut storage = device.as_rocm_device()?.empty(&Shape::from(whole.clone()), dtype)?;
@@ -147,7 +146,7 @@ pub fn grow(cache: &Tensor, rows: &Tensor, dim: usize) -> Result<Option<Tensor>>
     if !cache.device().is_rocm() || !fit(cache, rows, dim) {
         return Ok(None);
     }
-    let grown = reserve(Some(cache), rows.device(), rows.dims(), (dim, 0), cache.dtype())?;
+    let grown = reserve(Some(cache), rows.device(), rows.dims(), dim, cache.dtype())?;
     {
         let (storage, layout) = grown.storage_and_layout();
         let storage = RocmStorage::of(&storage, "grow", "cache")?;
@@ -170,8 +169,6 @@ pub struct HeadNorm<'a> {
 pub enum Caches<'a> {
     /// They grow in place. None begins them.
     Growing(Option<(&'a Tensor, &'a Tensor)>),
-    /// They begin, with memory for this many tokens or more, and grow in place.
-    Begun(usize),
     /// The new keys and values overwrite these tensors, which are rows of caches. No other operand has their memory.
     Slots(&'a Tensor, &'a Tensor),
     /// The model has caches of another kind: the new keys and values are tensors of their own, and contiguous.
@@ -184,7 +181,7 @@ impl<'a> Caches<'a> {
         match self {
             Caches::Growing(cache) => cache,
             Caches::Slots(keys, values) => Some((keys, values)),
-            Caches::Begun(_) | Caches::Apart => None,
+            Caches::Apart => None,
         }
     }
 
@@ -200,15 +197,14 @@ impl<'a> Caches<'a> {
     /// The tensors of all keys and values. The new ones have these dims and `dtype`; the caller writes them to the last
     /// rows.
     pub(super) fn room(self, device: &Device, [keys, values]: [&[usize]; 2], dtype: DType) -> Result<(Tensor, Tensor)> {
-        let room = if let Caches::Begun(tokens) = self { tokens } else { 0 };
-        let grown = |cache, rows| reserve(cache, device, rows, (TOKENS, room), dtype);
+        let grown = |cache, rows| reserve(cache, device, rows, TOKENS, dtype);
         let empty = |rows: &[usize]| {
             let storage = device.as_rocm_device()?.empty(&Shape::from(rows), dtype)?;
             Result::Ok(Tensor::from_storage(Storage::Rocm(storage), rows, BackpropOp::none(), false))
         };
         Ok(match self {
             Caches::Growing(Some((k, v))) => (grown(Some(k), keys)?, grown(Some(v), values)?),
-            Caches::Growing(None) | Caches::Begun(_) => (grown(None, keys)?, grown(None, values)?),
+            Caches::Growing(None) => (grown(None, keys)?, grown(None, values)?),
             Caches::Slots(k, v) => {
                 for slot in [k, v] {
                     if let Storage::Rocm(storage) = &mut *slot.storage_mut() {

@@ -395,81 +395,23 @@ impl AllReduce {
 }
 
 /// A reduction in place that runs beside later work of the device. Dropping it does what [`Pending::wait`] does.
-#[derive(Debug)]
-pub struct Pending(Beside);
-
-impl Pending {
-    /// The reduced tensor. Later work of the device waits for it; the host does not.
-    pub fn wait(mut self) -> Result<Tensor> {
-        self.0.order()?;
-        Ok(self.0.tensor.clone())
-    }
-}
-
-/// A sum that runs beside later work of the device, for a residual and an RMS norm. Dropping it gives the sum up, on
-/// all ranks in the same order among the ends of others.
-#[derive(Debug)]
-pub struct PendingNorm {
-    sum: Beside,
-    begun: Option<kernels::Begun>,
-}
-
-impl PendingNorm {
-    /// What [`AllReduce::add_rms_norm`] returns. Later work of the device waits for it; the host does not.
-    pub fn add_rms_norm(mut self, residual: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
-        self.sum.order()?;
-        let Some(begun) = self.begun.take() else { crate::bail!("add_rms_norm: the sum has ended") };
-        let ended = add_rms_norm(&self.sum.comm, &self.sum.tensor, residual, weight, |comm, norm| {
-            let Norm { dtype, rows, x, residual, weight, results } = norm;
-            comm.end_add_rms_norm(&begun, dtype, rows, x, residual, weight, results, eps as f32)
-        });
-        if ended.is_err() {
-            self.begun = Some(begun);
-        }
-        ended
-    }
-}
-
-impl Drop for PendingNorm {
-    fn drop(&mut self) {
-        if let Some(begun) = self.begun.take() {
-            // A drop cannot report a failure.
-            let _ = self.sum.comm.comm.give_up_add_rms_norm(&begun);
-        }
-    }
-}
-
-/// A tensor that work in the stream of [`Comm::side`] uses. Dropping it orders the device behind that work.
-struct Beside {
+pub struct Pending {
     tensor: Tensor,
     comm: Arc<Comm>,
     done: Option<kernels::Event>,
 }
 
-impl std::fmt::Debug for Beside {
+impl std::fmt::Debug for Pending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Beside").field("tensor", &self.tensor).finish_non_exhaustive()
+        f.debug_struct("Pending").field("tensor", &self.tensor).finish_non_exhaustive()
     }
 }
 
-impl Beside {
-    /// Runs `work`, which gives a collective of `tensor`, behind all work of the device so far.
-    fn start<T>(comm: &Arc<Comm>, tensor: Tensor, work: impl FnOnce(&Tensor) -> Result<T>) -> Result<(Self, T)> {
-        let device = comm.device.handle();
-        let side = comm.side()?;
-        let mark = device.event().w()?;
-        mark.record(device).w()?;
-        side.wait(&mark).w()?;
-        // SAFETY: `side` waits for all work so far, and the device for `done`, before the tensor is used or freed. If
-        // either cannot be arranged, `finish` waits on the host.
-        unsafe { comm.comm.run_beside(Some(side)) }.w()?;
-        let worked = work(&tensor);
-        // SAFETY: as above.
-        let left = unsafe { comm.comm.run_beside(None) }.w();
-        mark.record(side).w().inspect_err(|_| comm.finish(&tensor))?;
-        let beside = Self { tensor, comm: comm.clone(), done: Some(mark) };
-        let worked = worked?;
-        left.map(|()| (beside, worked))
+impl Pending {
+    /// The reduced tensor. Later work of the device waits for it; the host does not.
+    pub fn wait(mut self) -> Result<Tensor> {
+        self.order()?;
+        Ok(self.tensor.clone())
     }
 
     fn order(&mut self) -> Result<()> {
@@ -478,104 +420,71 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for Pending {
     fn drop(&mut self) {
         // A drop cannot report a failure.
         let _ = self.order();
     }
 }
 
-/// The arguments of a sum with a residual and a norm, checked.
-struct Norm<'a> {
-    dtype: kernels::DType,
-    rows: (usize, usize),
-    x: kernels::View<'a>,
-    residual: kernels::View<'a>,
-    weight: kernels::View<'a>,
-    results: (kernels::View<'a>, kernels::View<'a>),
-}
-
-/// Makes the results of `launch`: the sum, and the norm.
-fn add_rms_norm(
-    comm: &Comm,
-    x: &Tensor,
-    residual: &Tensor,
-    weight: &Tensor,
-    launch: impl FnOnce(&kernels::Comm, Norm<'_>) -> kernels::Result<()>,
-) -> Result<(Tensor, Tensor)> {
-    let op = "all_reduce_add_rms_norm";
-    let [(x_s, x_l), (residual_s, residual_l), (weight_s, weight_l)] =
-        [x, residual, weight].map(Tensor::storage_and_layout);
-    let (x_s, residual) = (RocmStorage::of(&x_s, op, "x")?, RocmStorage::of(&residual_s, op, "residual")?);
-    let weight = RocmStorage::of(&weight_s, op, "weight")?;
-    for storage in [x_s, residual, weight] {
-        comm.expect(storage, op)?;
-    }
-    if residual_l.dims() != x_l.dims() {
-        crate::bail!("{op}: {:?} and {:?}", x_l.dims(), residual_l.dims())
-    }
-    residual.expect_dtype(x_s.dtype(), op, "residual")?;
-    weight.expect_dtype(x_s.dtype(), op, "weight")?;
-    let (dtype, count) = (dtype_of(x_s.dtype(), op)?, x_l.shape().elem_count());
-    let cols = weight_l.shape().elem_count();
-    if x_l.dims().last() != Some(&cols) {
-        crate::bail!("{op}: rows of {:?}, and a weight of {cols}", x_l.dims())
-    }
-    let empty = || x_s.device().empty(x_l.shape(), x_s.dtype());
-    let (sum, normed) = (empty()?, empty()?);
-    let norm = Norm {
-        dtype,
-        rows: (count.checked_div(cols).unwrap_or(0), cols),
-        x: x_s.range(x_l, op, "x")?,
-        residual: residual.range(residual_l, op, "residual")?,
-        weight: weight.range(weight_l, op, "weight")?,
-        results: (sum.memory().into(), normed.memory().into()),
-    };
-    launch(&comm.comm, norm).w()?;
-    let of = |storage| Tensor::from_storage(Storage::Rocm(storage), x_l.shape(), BackpropOp::none(), false);
-    Ok((of(sum), of(normed)))
-}
-
 impl AllReduce {
     /// The sum over all ranks of `x`, plus `residual`, and the RMS norm of that: both results. For few elements it is
     /// one launch. It uses the memory of `x`, which nothing else may use any more. All tensors are contiguous.
     pub fn add_rms_norm(&self, x: Tensor, residual: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
-        self.only_adds()?;
-        add_rms_norm(&self.comm, &x, residual, weight, |comm, norm| {
-            let Norm { dtype, rows, x, residual, weight, results } = norm;
-            comm.add_rms_norm(dtype, rows, x, residual, weight, results, eps as f32)
-        })
-    }
-
-    /// Begins [`AllReduce::add_rms_norm`] of a contiguous tensor, in a stream of its own. Work that is given to the
-    /// device before [`PendingNorm::add_rms_norm`] runs meanwhile; it must not use the tensor, and must not replay a
-    /// graph with collectives of this communicator. At most two such sums are faster than [`AllReduce::start`]; see
-    /// `crk_comm_begin_add_rms_norm`.
-    pub fn start_add_rms_norm(&self, x: Tensor) -> Result<PendingNorm> {
         let op = "all_reduce_add_rms_norm";
-        self.only_adds()?;
-        let (sum, begun) = Beside::start(&self.comm, x, |x| {
-            let (storage, layout) = x.storage_and_layout();
-            let storage = RocmStorage::of(&storage, op, "x")?;
+        let [(x_s, x_l), (residual_s, residual_l), (weight_s, weight_l)] =
+            [&x, residual, weight].map(Tensor::storage_and_layout);
+        let (x_s, residual) = (RocmStorage::of(&x_s, op, "x")?, RocmStorage::of(&residual_s, op, "residual")?);
+        let weight = RocmStorage::of(&weight_s, op, "weight")?;
+        for storage in [x_s, residual, weight] {
             self.comm.expect(storage, op)?;
-            let (dtype, count) = (dtype_of(storage.dtype(), op)?, layout.shape().elem_count());
-            self.comm.comm.begin_add_rms_norm(dtype, storage.range(layout, op, "x")?, count).w()
-        })?;
-        Ok(PendingNorm { sum, begun: Some(begun) })
-    }
-
-    fn only_adds(&self) -> Result<()> {
-        match self.op {
-            ReduceOp::Sum => Ok(()),
-            op => crate::bail!("all_reduce_add_rms_norm: {op:?}; only sums have a norm"),
         }
+        if !matches!(self.op, ReduceOp::Sum) || residual_l.dims() != x_l.dims() {
+            crate::bail!("{op}: {:?} of {:?} and {:?}", self.op, x_l.dims(), residual_l.dims())
+        }
+        residual.expect_dtype(x_s.dtype(), op, "residual")?;
+        weight.expect_dtype(x_s.dtype(), op, "weight")?;
+        let (dtype, count) = (dtype_of(x_s.dtype(), op)?, x_l.shape().elem_count());
+        let cols = weight_l.shape().elem_count();
+        if x_l.dims().last() != Some(&cols) {
+            crate::bail!("{op}: rows of {:?}, and a weight of {cols}", x_l.dims())
+        }
+        let empty = || x_s.device().empty(x_l.shape(), x_s.dtype());
+        let (sum, normed) = (empty()?, empty()?);
+        self.comm
+            .comm
+            .add_rms_norm(
+                dtype,
+                (count.checked_div(cols).unwrap_or(0), cols),
+                x_s.range(x_l, op, "x")?,
+                residual.range(residual_l, op, "residual")?,
+                weight.range(weight_l, op, "weight")?,
+                (sum.memory(), normed.memory()),
+                eps as f32,
+            )
+            .w()?;
+        let of = |storage| Tensor::from_storage(Storage::Rocm(storage), x_l.shape(), BackpropOp::none(), false);
+        Ok((of(sum), of(normed)))
     }
 
     /// Reduces a contiguous tensor in place, in a stream of its own. Work that is given to the device before
     /// [`Pending::wait`] runs meanwhile; it must not use the tensor. It must not replay a graph with collectives of
     /// this communicator either.
     pub fn start(&self, tensor: Tensor) -> Result<Pending> {
-        Beside::start(&self.comm, tensor, |tensor| tensor.inplace_op1(self)).map(|(sum, ())| Pending(sum))
+        let device = self.comm.device.handle();
+        let side = self.comm.side()?;
+        let mark = device.event().w()?;
+        mark.record(device).w()?;
+        side.wait(&mark).w()?;
+        // SAFETY: `side` waits for all work so far, and the device for `done`, before the tensor is used or freed. If
+        // either cannot be arranged, `finish` waits on the host.
+        unsafe { self.comm.comm.run_beside(Some(side)) }.w()?;
+        let reduced = tensor.inplace_op1(self);
+        // SAFETY: as above.
+        let left = unsafe { self.comm.comm.run_beside(None) }.w();
+        mark.record(side).w().inspect_err(|_| self.comm.finish(&tensor))?;
+        let pending = Pending { tensor, comm: self.comm.clone(), done: Some(mark) };
+        reduced.and(left).map(|()| pending)
     }
 }
 

@@ -742,29 +742,6 @@ fn rotated_caches_grow() -> Result<()> {
     Ok(())
 }
 
-/// Caches that begin with room keep their memory until it is full.
-#[test]
-fn caches_that_begin_with_room() -> Result<()> {
-    let (device, d) = (device(), 8);
-    for room in [1000, 5, 0] {
-        let part = |heads: usize, count: usize| random(&[1, heads, count, d], DType::F32, &device);
-        let angles = |count: usize| random(&[count, d / 2], DType::F32, &device);
-        let (q, k, v, cos, sin) = (part(4, 5)?, part(2, 5)?, part(2, 5)?, angles(5)?, angles(5)?);
-        let begun = fused::rope_begin([&q, &k, &v], [&cos, &sin], false, room)?;
-        let expected = fused::rope_grow([&q, &k, &v], [&cos, &sin], false, None)?;
-        begun.iter().zip(&expected).try_for_each(|(found, expected)| equal(found, expected))?;
-        let [_, keys, values] = &begun;
-        let (q, k, v, cos, sin) = (part(4, 600)?, part(2, 600)?, part(2, 600)?, angles(600)?, angles(600)?);
-        let grow =
-            |[keys, values]: [&Tensor; 2]| fused::rope_grow([&q, &k, &v], [&cos, &sin], false, Some((keys, values)));
-        let (grown, wanted) = (grow([keys, values])?, grow([&expected[1], &expected[2]])?);
-        grown.iter().zip(&wanted).try_for_each(|(found, expected)| equal(found, expected))?;
-        assert_eq!(grown[1].stride() == keys.stride(), room == 1000);
-        assert_eq!(grown[2].stride() == values.stride(), room == 1000);
-    }
-    Ok(())
-}
-
 /// Elements of a head, and the heads of queries and of keys.
 const HEAD: usize = 32;
 const HEADS: [usize; 2] = [4, 2];

@@ -422,14 +422,6 @@ crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, cr
   return status;
 }
 
-crk_status_t crk_priv_comm_enter(crk_comm_t self, const char *where, crk_comm_set_t *set) {
-  CRK_TRY(enter(self, where));
-  set->all = set->few;
-  set->all[0] = self;
-  set->count = 1;
-  return CRK_OK;
-}
-
 crk_status_t crk_priv_comms_leave(crk_comm_set_t *set, crk_status_t status) {
   for (size_t i = 0; i < set->count; i++) {
     if (status != CRK_OK) {

@@ -79,13 +79,6 @@ extern const crk_comm_transport_t crk_priv_comm_nccl, crk_priv_comm_in_process;
 
 typedef struct crk_comm_area crk_comm_area_t;
 
-/* A piece that copied.c has sent and received, for a launch that will add it. */
-typedef struct crk_comm_piece {
-  uint64_t number; /* 0: none */
-  const void *src; /* the elements that were sent */
-  size_t bytes;
-} crk_comm_piece_t;
-
 /* The exchange areas of peers.c. Empty where the ranks do not use them. */
 typedef struct crk_comm_peers {
   bool is_ready; /* on all ranks */
@@ -95,8 +88,6 @@ typedef struct crk_comm_peers {
   crk_comm_area_t *held[CRK_PEERS]; /* the areas of this process */
   bool is_lent; /* another process may have opened the own area */
   uint64_t piece; /* how many pieces copied.c has sent */
-  crk_comm_piece_t unread[2]; /* pieces whose reader is still to come, each in the place of its lowest bit */
-  crk_device_t reader; /* the handle whose stream has read such a piece, if nothing has followed it since; or NULL */
 } crk_comm_peers_t;
 
 /* Where the thread inside is: in no call of the library, in a group that it builds, or in a call that may wait for
@@ -112,7 +103,7 @@ struct crk_comm {
   uint32_t timeout_ms;
   double deadline; /* of the creation */
   bool is_blocking; /* for nccl.c: calls wait in the library; set as the communicator is created, as is the next */
-  crk_comm_peers_t peers; /* from `piece` on, of the thread that is inside */
+  crk_comm_peers_t peers; /* `piece` is of the thread that is inside */
   crk_event_t mark; /* what crk_comm_wait waits for; of several threads that wait, the last one's */
   crk_mutex_t lock; /* guards what follows */
   crk_condition_t changed;
@@ -215,16 +206,6 @@ crk_status_t crk_priv_copied_load(crk_device_t device);
 bool crk_priv_copied_takes(const crk_comm_call_t *call);
 crk_status_t crk_priv_copied_start(const crk_comm_call_t *call);
 
-/* The same for the sum, the residual and the norm, if it is a sum of one piece: `begin` exchanges the pieces, and
- * writes the number of this one. `end` has the norm add them, in the stream of `device`; without rows it gives the
- * piece up. `check` fails where no piece has this number, or it has other elements. */
-bool crk_priv_copied_norm_takes(const crk_comm_call_t *call);
-crk_status_t crk_priv_copied_norm_begin(const crk_comm_call_t *call, uint64_t *number);
-crk_status_t crk_priv_copied_norm_check(crk_comm_t self, const char *where, uint64_t number,
-                                        const crk_comm_norm_t *norm);
-crk_status_t crk_priv_copied_norm_end(crk_comm_t self, crk_device_t device, const char *where, uint64_t number,
-                                      const crk_comm_norm_t *norm);
-
 /* The communicators of some calls, each once, in the order of their addresses. */
 typedef struct crk_comm_set {
   crk_comm_t few[8], *all; /* `all` is `few`, or memory of its own */
@@ -234,9 +215,6 @@ typedef struct crk_comm_set {
 /* Takes all communicators of the calls for the calling thread. Their streams then wait for the communicators' last
  * collectives, if those ran in other streams. Fails, having taken none, where one has ended or is not ready. */
 crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set);
-
-/* Takes one communicator; no stream waits. */
-crk_status_t crk_priv_comm_enter(crk_comm_t self, const char *where, crk_comm_set_t *set);
 
 /* Gives them back. If `status` is a failure, all of them end with it and with the thread's last error. Returns
  * `status`. */

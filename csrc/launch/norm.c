@@ -1,7 +1,5 @@
 /* Launchers of softmax, rms_norm and layer_norm over the last dim (kernels/reduce/norm_rows.h and norm_long.h), and of
  * the rms_norm of a sum (kernels/reduce/add_norm.h). */
-#include "launch/norm.h"
-
 #include "call/norm_call.h"
 #include "launch/launcher.h"
 #include "launch/quantized.h"
@@ -50,15 +48,7 @@ static const struct {
 
 _Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)ROW_FORMS *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(NORM),
                "as the list of slots counts");
-/* What takes the place of x: x itself, its norm by `more`, or its sum with `more`. */
-typedef enum add_norm_src { AS_IT_IS, NORMED, ADDED, ADD_NORM_SRCS } add_norm_src_t;
-
-static const struct {
-  const char *prefix, *more; /* of the kernels; the name of the argument */
-} add_norm_srcs[ADD_NORM_SRCS] = {[AS_IT_IS] = {"", ""}, [NORMED] = {"norm_", "x_alpha"}, [ADDED] = {"add_", "y"}};
-
-_Static_assert((int)ADD_NORM_SRCS *(int)ROW_KINDS *(int)CRK_ACTIVATIONS == CRK_SLOTS_OF(ADD_NORM),
-               "as the list of slots counts");
+_Static_assert(2 * (int)ROW_KINDS * (int)CRK_ACTIVATIONS == CRK_SLOTS_OF(ADD_NORM), "as the list of slots counts");
 
 typedef struct norm_call {
   norm_op_t op;
@@ -210,9 +200,9 @@ crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layo
 typedef struct add_norm_call {
   const char *where;
   norm_call_t norm; /* src is x, and has no layout */
-  add_norm_src_t src;
+  bool is_normed; /* the norm of x by x_alpha takes the place of x */
   size_t rows, cols;
-  crk_const_view_t more, residual;
+  crk_const_view_t x_alpha, residual;
   crk_view_t sum, columns;
   size_t bytes; /* of x, of sum and of dst */
 } add_norm_call_t;
@@ -220,18 +210,16 @@ typedef struct add_norm_call {
 static crk_status_t check_add_norm(const add_norm_call_t *call, size_t *columns_bytes) {
   const char *const where = call->where;
   const uint32_t element = (uint32_t)crk_dtype_size(call->norm.dtype);
-  const size_t of_row = call->bytes / call->rows;
   CRK_TRY(crk_priv_check_elements(where, "x", call->norm.src, call->bytes / element, element));
   CRK_REFUSE_IF(crk_priv_is_given(call->residual) != crk_priv_is_given(crk_const(call->sum)),
                 "%s: residual.ptr is %p (%zu bytes) and sum.ptr is %p (%zu bytes); either both or none is {NULL, 0}",
                 where, call->residual.ptr, call->residual.bytes, call->sum.ptr, call->sum.bytes);
-  CRK_REFUSE_IF(call->src != AS_IT_IS && call->residual.ptr == NULL, "%s: residual.ptr is NULL", where);
+  CRK_REFUSE_IF(call->is_normed && call->residual.ptr == NULL, "%s: residual.ptr is NULL", where);
   if (crk_priv_is_given(call->norm.alpha)) {
     CRK_TRY(crk_priv_check_elements(where, "alpha", call->norm.alpha, call->cols, element));
   }
-  const size_t of_more = !crk_priv_is_given(call->more) ? 0 : call->src == ADDED ? call->bytes : of_row;
-  if (crk_priv_is_given(call->more)) {
-    CRK_TRY(crk_priv_check_elements(where, add_norm_srcs[call->src].more, call->more, of_more / element, element));
+  if (crk_priv_is_given(call->x_alpha)) {
+    CRK_TRY(crk_priv_check_elements(where, "x_alpha", call->x_alpha, call->cols, element));
   }
   if (crk_priv_is_given(call->residual)) {
     CRK_TRY(crk_priv_check_elements(where, "residual", call->residual, call->bytes / element, element));
@@ -244,12 +232,13 @@ static crk_status_t check_add_norm(const add_norm_call_t *call, size_t *columns_
     CRK_TRY(crk_priv_check_columns(where, "columns", call->rows, "cols", call->cols, call->columns, columns_bytes));
     CRK_TRY(crk_priv_check_elements(where, "columns", crk_const(call->columns), *columns_bytes / 4, 4));
   }
-  const size_t of_residual = call->residual.ptr == NULL ? 0 : call->bytes,
-               of_alpha = call->norm.alpha.ptr == NULL ? 0 : of_row;
+  const size_t of_residual = call->residual.ptr == NULL ? 0 : call->bytes, of_row = call->bytes / call->rows,
+               of_alpha = call->norm.alpha.ptr == NULL ? 0 : of_row,
+               of_x_alpha = call->x_alpha.ptr == NULL ? 0 : of_row;
   const crk_region_t sources[] = {{"x", call->norm.src.ptr, call->bytes},
                                   {"residual", call->residual.ptr, of_residual},
                                   {"alpha", call->norm.alpha.ptr, of_alpha},
-                                  {add_norm_srcs[call->src].more, call->more.ptr, of_more}},
+                                  {"x_alpha", call->x_alpha.ptr, of_x_alpha}},
                      results[] = {{"sum", call->sum.ptr, of_residual},
                                   {"dst", call->norm.dst.ptr, call->bytes},
                                   {"columns", call->columns.ptr, *columns_bytes}};
@@ -264,12 +253,9 @@ static crk_status_t add_norm_in_steps(crk_device_t self, const add_norm_call_t *
   CRK_TRY(crk_layout_contiguous(dims, 2, &layout));
   norm_call_t norm = call->norm;
   norm.layout = &layout;
-  if (call->src == NORMED) { /* into the place of the sum */
-    const norm_call_t own = {RMS_NORM, dtype, &layout, norm.src, call->more, {NULL, 0}, call->sum, norm.eps};
+  if (call->is_normed) { /* into the place of the sum */
+    const norm_call_t own = {RMS_NORM, dtype, &layout, norm.src, call->x_alpha, {NULL, 0}, call->sum, norm.eps};
     CRK_TRY(launch_norm(self, &own));
-    norm.src = crk_const(call->sum);
-  } else if (call->src == ADDED) {
-    CRK_TRY(crk_binary(self, CRK_BINARY_ADD, dtype, &layout, norm.src, &layout, call->more, call->sum));
     norm.src = crk_const(call->sum);
   }
   if (call->residual.ptr != NULL) {
@@ -280,15 +266,6 @@ static crk_status_t add_norm_in_steps(crk_device_t self, const add_norm_call_t *
   return call->columns.ptr == NULL ? CRK_OK
                                    : crk_priv_quantize_q8_1(self, dtype, call->rows, call->cols, call->cols,
                                                             CRK_SUM_OF_CODES, norm.dst.ptr, call->columns.ptr);
-}
-
-static crk_status_t add_norm_kernel(crk_device_t self, const char *where, add_norm_src_t src, uint32_t kind,
-                                    crk_dtype_t dtype, crk_function_t *function) {
-  uint32_t type;
-  CRK_TRY(crk_priv_activation_index(where, dtype, &type));
-  const uint32_t slot = CRK_SLOT_ADD_NORM + ((uint32_t)src * ROW_KINDS + kind) * CRK_ACTIVATIONS + type;
-  return CRK_KERNEL_GET(self, slot, CRK_MODULE_NORM, function, "%sadd_rmsnorm_%s_%s", add_norm_srcs[src].prefix,
-                        crk_dtype_name(dtype), kinds[kind].suffixes[EVEN_ROW]);
 }
 
 static crk_status_t add_norm(crk_device_t self, add_norm_call_t call) {
@@ -306,15 +283,20 @@ static crk_status_t add_norm(crk_device_t self, add_norm_call_t call) {
   CRK_TRY(check_add_norm(&call, &columns_bytes));
   const row_plan_t plan = make_plan(self, norm, norm->src.ptr, call.rows, call.cols, bytes);
   if (norm->dtype == CRK_DTYPE_F64 || plan.kind == LONG || plan.form == ANY_ROW ||
-      ((uintptr_t)call.more.ptr | (uintptr_t)call.residual.ptr | (uintptr_t)call.sum.ptr) % 16 != 0) {
+      ((uintptr_t)call.x_alpha.ptr | (uintptr_t)call.residual.ptr | (uintptr_t)call.sum.ptr) % 16 != 0) {
     return add_norm_in_steps(self, &call);
   }
+  uint32_t type;
+  CRK_TRY(crk_priv_activation_index(where, norm->dtype, &type));
   crk_function_t function;
-  CRK_TRY(add_norm_kernel(self, where, call.src, plan.kind, norm->dtype, &function));
+  const uint32_t kind = (call.is_normed ? (uint32_t)ROW_KINDS : 0) + plan.kind;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ADD_NORM + kind * CRK_ACTIVATIONS + type, CRK_MODULE_NORM, &function,
+                         "%sadd_rmsnorm_%s_%s", call.is_normed ? "norm_" : "", crk_dtype_name(norm->dtype),
+                         kinds[plan.kind].suffixes[EVEN_ROW]));
   const uint64_t row_count = call.rows, col_count = call.cols;
   const void *args[] = {&norm->src.ptr,    &norm->dst.ptr, &row_count,       &col_count,         &plan.log2_width,
                         &plan.beside,      &plan.step,     &norm->alpha.ptr, &call.residual.ptr, &call.sum.ptr,
-                        &call.columns.ptr, &norm->eps,     &call.more.ptr};
+                        &call.columns.ptr, &norm->eps,     &call.x_alpha.ptr};
   return crk_priv_launch_blocks(self, function, plan.grid, plan.block, 0, args);
 }
 
@@ -330,38 +312,15 @@ crk_status_t crk_add_rms_norm(crk_device_t self, crk_dtype_t dtype, size_t rows,
                                           .columns = columns});
 }
 
-crk_status_t crk_priv_add_add_rms_norm_load(crk_device_t self, const char *where, crk_dtype_t dtype) {
-  crk_function_t function;
-  for (uint32_t kind = 0; kind < ROW_KINDS; kind++) {
-    if (kinds[kind].suffixes[EVEN_ROW] != NULL) {
-      CRK_TRY(add_norm_kernel(self, where, ADDED, kind, dtype, &function));
-    }
-  }
-  return CRK_OK;
-}
-
-crk_status_t crk_priv_add_add_rms_norm(crk_device_t self, const char *where, crk_dtype_t dtype, size_t rows,
-                                       size_t cols, crk_const_view_t x, crk_const_view_t y, crk_const_view_t residual,
-                                       crk_const_view_t alpha, crk_view_t sum, crk_view_t dst, float eps) {
-  return add_norm(self, (add_norm_call_t){.where = where,
-                                          .norm = {RMS_NORM, dtype, NULL, x, alpha, {NULL, 0}, dst, eps},
-                                          .src = ADDED,
-                                          .rows = rows,
-                                          .cols = cols,
-                                          .more = y,
-                                          .residual = residual,
-                                          .sum = sum});
-}
-
 crk_status_t crk_norm_add_rms_norm(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_const_view_t x,
                                    crk_const_view_t x_alpha, crk_const_view_t residual, crk_const_view_t alpha,
                                    crk_view_t sum, crk_view_t dst, crk_view_t columns, float eps) {
   return add_norm(self, (add_norm_call_t){.where = "crk_norm_add_rms_norm",
                                           .norm = {RMS_NORM, dtype, NULL, x, alpha, {NULL, 0}, dst, eps},
-                                          .src = NORMED,
+                                          .is_normed = true,
                                           .rows = rows,
                                           .cols = cols,
-                                          .more = x_alpha,
+                                          .x_alpha = x_alpha,
                                           .residual = residual,
                                           .sum = sum,
                                           .columns = columns});

@@ -210,29 +210,11 @@ CRK_API crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk
  *
  * One launch where this library does small sums by itself, rows are whole pieces of 8 bytes, and few: a row of up to 8
  * KiB counts as whole pieces of 2 KiB, one of up to 16 KiB as pieces of 4 KiB, and all rows together have at most 128
- * KiB. Else what the next two calls do. The dtype is F32, F16 or BF16. Not within a group: fails there with
- * CRK_INVALID_ARGUMENT. */
+ * KiB. Else crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails
+ * there with CRK_INVALID_ARGUMENT. */
 CRK_API crk_status_t crk_comm_add_rms_norm(crk_comm_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t x,
                                            crk_const_view_t residual, crk_const_view_t alpha, crk_view_t sum,
                                            crk_view_t dst, float eps);
-
-/* The same in two calls, with the same bits, so that the sum is under way beside other work. The first one takes the
- * `count` elements of `x`, and runs where the thread's collectives run (crk_comm_run_beside). It writes to `begun` what
- * the second one takes. The second one runs where the thread's collectives run then, and the caller orders it behind
- * the first. Meanwhile nothing writes or reads `x`. With 0 rows or columns, the second call gives the sum up, and its
- * views are not used. All ranks begin and end the same sums in the same order, and end each one once.
- *
- * Where crk_comm_all_reduce would be a copy and two launches, and there are at most 16 MiB, the norm adds what was
- * copied: the second launch is not there. At most two sums are under way in this way; the library does a sum that
- * would be the third. Else the first call is crk_comm_all_reduce in place, and the second one crk_add_rms_norm.
- *
- * Fails also with CRK_INVALID_ARGUMENT where `begun` names no sum that is under way or `x` is another one than its, and
- * with CRK_CAPTURE where only the second call is captured. The sum is still under way then. */
-CRK_API crk_status_t crk_comm_begin_add_rms_norm(crk_comm_t self, crk_dtype_t dtype, crk_view_t x, size_t count,
-                                                 uint64_t *begun);
-CRK_API crk_status_t crk_comm_end_add_rms_norm(crk_comm_t self, uint64_t begun, crk_dtype_t dtype, size_t rows,
-                                               size_t cols, crk_view_t x, crk_const_view_t residual,
-                                               crk_const_view_t alpha, crk_view_t sum, crk_view_t dst, float eps);
 
 /* The same as crk_comm_all_reduce on rank `root` only. Other ranks' `dst` is not used and may be empty. */
 CRK_API crk_status_t crk_comm_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src,

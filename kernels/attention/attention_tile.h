@@ -16,16 +16,14 @@
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-template <class T, int Width, int Rows, int Threads, int Sides>
+template <class T, int Width, int Rows, int Threads>
 struct attention_shape {
   using core = choose<Width <= 256, near_core<T>, square_core<T>>; /* of f32, NVIDIA GPUs have no room for more */
   static constexpr bool has_cores = !same<core, plain_core<T>>;
   static constexpr int span = static_cast<int>(core::span);
   /* Teams that share their queries: each computes all scores, and its part of the width of dst. */
   static constexpr int split = Width > 256 ? 2 : 1, own_width = Width / split;
-  /* The teams are `Sides` groups of as many. Each group has all rows, and its part of the keys of a step. In the end the
-   * first group adds up what all have. */
-  static constexpr int teams = Threads / static_cast<int>(core::team) / Sides, tall = Rows * split / (teams * 16);
+  static constexpr int teams = Threads / static_cast<int>(core::team), tall = Rows * split / (teams * 16);
   static_assert(tall * 16 * teams == Rows * split && tall >= 1, "whole squares per team");
 
   /* Copies straight to shared memory: NVIDIA GPUs, which also have room for the queries there. */
@@ -72,17 +70,10 @@ struct attention_shape {
   /* Whether results go through shared memory, in the place of the queries: a lane has 4 bytes of a row at a time. */
   static constexpr bool passes_rows = is_direct && sizeof(T) == 2;
 
-  static constexpr int squares = keys / Sides / span, steps = Width / span, across = own_width / span;
-  static constexpr uint32_t own_keys = keys / Sides; /* of a team, in a step */
-  static_assert(squares * span * Sides == keys, "whole squares per side");
-
-  static_assert(Sides == 1 || (Sides == 2 && is_direct && tall == 1 && split == 1 && !takes_turns &&
-                               static_cast<int>(words) >= Rows * Width),
-                "two sides of small tiles");
+  static constexpr int squares = keys / span, steps = Width / span, across = own_width / span;
 };
 
-/* One step: a team's keys and their values, for the `tall` squares of a team. `room` begins with these keys, or their
- * values. */
+/* One step: `keys` keys and their values, for the `tall` squares of a team. */
 template <class T, class S>
 struct attention_team {
   using core = typename S::core;
@@ -341,48 +332,6 @@ struct attention_team {
     }
   }
 
-  /* The second side leaves its sums in `room`, in the place of keys and values, and the first side adds them to its own.
-   * `pair` is the number of a pair of teams with the same rows. All threads of the block call this; it has two
-   * barriers, of which the first is behind all reads of keys, values and queries. */
-  CRK_FN void join_sides(uint32_t *room, uint32_t pair, bool is_second) {
-    constexpr uint32_t lanes = core::team, values = S::across * rows * columns;
-    CRK_SHARED(uint32_t, rest, S::teams * 2 * rows * lanes);
-    uint32_t *const to = room + pair * (values * lanes) + lane();
-    uint32_t *const beside = rest + pair * (2 * rows * lanes) + lane();
-    shared_barrier();
-    if (is_second) {
-      CRK_UNROLL
-      for (uint32_t at = 0; at < values; at++) {
-        to[at * lanes] = bit_cast<uint32_t>(sum[0][at / (rows * columns)][at / columns % rows][at % columns]);
-      }
-      CRK_UNROLL
-      for (uint32_t r = 0; r < rows; r++) {
-        beside[2 * r * lanes] = bit_cast<uint32_t>(base[0][r]);
-        beside[(2 * r + 1) * lanes] = bit_cast<uint32_t>(weight[0][r]);
-      }
-    }
-    shared_barrier();
-    if (is_second) {
-      return;
-    }
-    CRK_UNROLL
-    for (uint32_t r = 0; r < rows; r++) {
-      const float other = bit_cast<float>(beside[2 * r * lanes]), next = max_number(base[0][r], other);
-      const float own_factor = base[0][r] == next ? 1.0f : exp2_near(base[0][r] - next);
-      const float factor = other == next ? 1.0f : exp2_near(other - next);
-      base[0][r] = next;
-      weight[0][r] = fma(bit_cast<float>(beside[(2 * r + 1) * lanes]), factor, weight[0][r] * own_factor);
-      CRK_UNROLL
-      for (uint32_t n = 0; n < S::across; n++) {
-        CRK_UNROLL
-        for (uint32_t c = 0; c < columns; c++) {
-          float &own = sum[0][n][r][c];
-          own = fma(bit_cast<float>(to[((n * rows + r) * columns + c) * lanes]), factor, own * own_factor);
-        }
-      }
-    }
-  }
-
  private:
   template <class Queries>
   CRK_FN static void load_queries(const Queries &query, int step, typename core::left (&left)[S::tall]) {
@@ -477,9 +426,9 @@ CRK_FN void store_tile(const crk_attention_call_t &call, const attention_team<T,
 }
 
 /* A block computes Rows queries of a head. */
-template <class T, int Width, int Rows, int Threads, bool General, int Sides = 1>
+template <class T, int Width, int Rows, int Threads, bool General>
 CRK_FN void attention_tile(const crk_attention_call_t &call) {
-  using S = attention_shape<T, Width, Rows, Threads, Sides>;
+  using S = attention_shape<T, Width, Rows, Threads>;
   using core = typename S::core;
   constexpr uint32_t step_keys = S::keys, team_rows = S::tall * 16;
   const tile_place place(call);
@@ -504,19 +453,10 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   uint32_t *const value_room = S::takes_turns ? key_room : key_room + S::key_words;
 
   /* The rows of this team, and of all teams of its wave. */
-  const uint32_t team_of_all = thread_index().x / core::team, team = Sides == 1 ? team_of_all : team_of_all % S::teams;
-  const uint32_t side = Sides == 1 ? 0 : team_of_all / S::teams * S::own_keys;
+  const uint32_t team = thread_index().x / core::team;
   const uint32_t team_row = first_row + team / S::split * team_rows, first_column = team % S::split * S::own_width;
   const uint32_t teams_of_wave = wave_size() / core::team;
-  /* Words from a tile's first key to the side's first one: of keys and of values, which have rows of the same bytes. */
-  const auto to_side = [side] {
-    if constexpr (Sides > 1) {
-      return S::key_tile::distance(side, 0) / 4;
-    }
-    return 0u;
-  };
-  const uint32_t wave = Sides == 1 ? wave_in_block() : wave_in_block() % (S::teams / teams_of_wave);
-  const uint32_t wave_row = first_row + wave * teams_of_wave / S::split * team_rows;
+  const uint32_t wave_row = first_row + wave_in_block() * teams_of_wave / S::split * team_rows;
   const uint32_t wave_rows = (teams_of_wave + S::split - 1) / S::split * team_rows;
   const uint32_t last_query = sequence.queries - 1;
   const auto clamped = [last_query](uint32_t row) { return row < last_query ? row : last_query; };
@@ -581,16 +521,16 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
   };
 
-  /* All queries of the block see a team's keys of a step if these begin at first_plain or one of the next plain_keys - 1
-   * keys. */
+  /* All queries of the block see all keys of a step that begins at first_plain or one of the next plain_keys - 1 keys.
+   */
   const uint32_t first_plain = settled(of_block[1].first);
   const uint32_t plain_keys =
-      settled(of_block[0].end < first_plain + S::own_keys ? 0 : of_block[0].end - first_plain - S::own_keys + 1);
+      settled(of_block[0].end < first_plain + step_keys ? 0 : of_block[0].end - first_plain - step_keys + 1);
 
   attention_team<T, S> mine;
   const auto is_plain = [&](uint32_t key) { return key - first_plain < plain_keys; };
   const auto is_needed = [&](uint32_t key) {
-    return (!General && is_plain(key)) || (key < wave_end && key + S::own_keys > wave_first);
+    return (!General && is_plain(key)) || (key < wave_end && key + step_keys > wave_first);
   };
   const auto row_of = [&](int i, int r) {
     return clamped(team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r)));
@@ -606,13 +546,13 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
       if (!is_plain(key)) {
         if (key < of_wave[1].first) {
           mine.template mask_scores<true>(key, window);
-        } else if (key + S::own_keys > of_wave[0].end) {
+        } else if (key + step_keys > of_wave[0].end) {
           mine.template mask_scores<false>(key, window);
         }
       }
       mine.weigh(call.scale * log2_of_e);
     }
-    mine.multiply_values(value_room + to_side(), first_column);
+    mine.multiply_values(value_room, first_column);
   };
   keys.clear(key_room, call.d);
   if (begin < end) {
@@ -636,8 +576,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     keys.finish(key_room);
     shared_barrier();
     values.begin(value_room, value_rows, key, sequence.keys, call.dv, by_vectors);
-    if (is_needed(key + side)) {
-      mine.multiply_keys(key_room + to_side(), query);
+    if (is_needed(key)) {
+      mine.multiply_keys(key_room, query);
     }
     if constexpr (S::takes_turns) {
       shared_barrier();
@@ -645,27 +585,21 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     values.finish(value_room);
     shared_barrier();
     if constexpr (General && !S::requests_first) {
-      if (is_needed(key + side)) {
-        make_scores(key + side);
+      if (is_needed(key)) {
+        make_scores(key);
       }
     }
     if (key + step_keys < end) {
       keys.begin(key_room, key_rows, key + step_keys, sequence.keys, call.d, by_vectors);
     }
-    if (is_needed(key + side)) {
+    if (is_needed(key)) {
       if constexpr (General && S::requests_first) {
-        make_scores(key + side);
+        make_scores(key);
       }
-      add_step(key + side);
+      add_step(key);
     }
   }
 
-  if constexpr (Sides > 1) {
-    mine.join_sides(key_room, team, side != 0);
-    if (side != 0) {
-      return;
-    }
-  }
   if constexpr (S::passes_rows) {
     if (call.parts.size == 1 && call.lse == nullptr) {
       store_tile<T, S>(call, mine, *results, query_room, team_row - first_row, first_column);

@@ -5,8 +5,7 @@
  *   CRK_AREA_CHUNKS   u32 counters of the chunks' launches
  *   CRK_AREA_FLAGS    u64 numbers of the pieces that each rank has sent
  *   CRK_AREA_LINES    the lines of the chunks, for few elements (comm/one_shot.h)
- *   behind the lines  CRK_PIECE_SLOTS slots of CRK_PIECE_BYTES bytes, for many elements of two ranks
- *                     (csrc/comm/copied.c)
+ *   behind the lines  two slots of CRK_PIECE_BYTES bytes, for many elements of two ranks (csrc/comm/copied.c)
  *
  * Few elements are cut into chunks of CRK_CHUNK_BYTES bytes. A chunk has two slots, which take turns. A slot has
  * CRK_CHUNK_LINES lines for each rank. A line has 8 bytes of data and a flag beside each half of them, so that whoever
@@ -23,8 +22,7 @@ enum {
   CRK_LINE_BYTES = 16,
   CRK_CHUNK_BYTES = CRK_CHUNK_LINES * CRK_LINE_DATA,
   CRK_CHUNKS = 64, /* of an area: 128 KiB of elements */
-  CRK_PIECE_BYTES = 16 << 20,
-  CRK_PIECE_SLOTS = 3,
+  CRK_PIECE_BYTES = 8 << 20,
   CRK_AREA_CHUNKS = 0,
   CRK_AREA_FLAGS = 2048,
   CRK_AREA_LINES = 4096,
@@ -38,7 +36,7 @@ enum {
 
 /* The bytes before the slots of pieces, and of a whole area. */
 #define CRK_AREA_PIECES(size) (CRK_AREA_LINES + CRK_CHUNKS * CRK_CHUNK_SLOTS(size))
-#define CRK_AREA_BYTES(size)  (CRK_AREA_PIECES(size) + ((size) == 2 ? (uint64_t)CRK_PIECE_SLOTS * CRK_PIECE_BYTES : 0))
+#define CRK_AREA_BYTES(size)  (CRK_AREA_PIECES(size) + ((size) == 2 ? 2 * (uint64_t)CRK_PIECE_BYTES : 0))
 
 /* The ranks, as one of them sees them. */
 typedef struct crk_exchange {

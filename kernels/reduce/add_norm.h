@@ -1,6 +1,6 @@
 /* The RMS norm of a sum, and its result as activations of the next quantized product, for the launchers
- * crk_add_rms_norm and crk_norm_add_rms_norm, and for crk_comm_end_add_rms_norm. Rows are even rows that a block holds
- * (norm_rows.h). Main function: add_rms_norm_held. */
+ * crk_add_rms_norm and crk_norm_add_rms_norm. Rows are even rows that a block holds (norm_rows.h). Main function:
+ * add_rms_norm_held. */
 #ifndef CRK_ADD_NORM_H
 #define CRK_ADD_NORM_H
 
@@ -42,25 +42,11 @@ CRK_FN void norm_in_place(held_row<T, P, even_row> &held, const row_set<T> &set,
   }
 }
 
-/* Pack i of the row plus that of `other`. */
-template <int P, class T>
-CRK_FN auto sum_pack(const held_row<T, P, even_row> &held, const held_values<T, P, even_row> &other, int i) {
-  constexpr int V = held_row<T, P, even_row>::V;
-  pack<T, V> both;
-  CRK_UNROLL
-  for (int j = 0; j < V; j++) {
-    both.v[j] = sum_of(held.x.piece[i].at(j), other.piece[i].at(j));
-  }
-  return both;
-}
-
-/* What takes the place of src: src itself, its norm by `more`, or its sum with `more`, rounded to the dtype. */
-enum add_norm_src { as_it_is, normed_src, added_src };
-
 /* sum = src + residual, and dst = sum / sqrt(mean(sum^2) + eps) * alpha. Without a residual, src takes the place of the
- * sum. With `blocks`, dst is also quantized into them, as crk_quantize_columns does it. */
-template <int P, add_norm_src Src, class T>
-CRK_FN void add_rms_norm_held(const row_set<T> &set, const T *more, const T *residual, T *sum, const T *alpha,
+ * sum. If `Normed`, the norm of src by src_alpha takes the place of src. With `blocks`, dst is also quantized into
+ * them, as crk_quantize_columns does it. */
+template <int P, bool Normed, class T>
+CRK_FN void add_rms_norm_held(const row_set<T> &set, const T *src_alpha, const T *residual, T *sum, const T *alpha,
                               block_q8_1 *blocks, float eps) {
   using row = held_row<T, P, even_row>;
   constexpr int V = row::V;
@@ -69,22 +55,19 @@ CRK_FN void add_rms_norm_held(const row_set<T> &set, const T *more, const T *res
   for (row_turns at(set); at.more(); at.next()) {
     row held(set, at.row(), T(0.0f));
     const uint64_t first = static_cast<uint64_t>(held.share.dst - set.dst);
-    if constexpr (Src == normed_src) {
+    if constexpr (Normed) {
       CRK_SHARED(float, src_sums, group_lanes); /* read before the other norm's barrier, and so before the next turn */
-      norm_in_place<P>(held, set, more, src_sums, eps);
-    }
-    if constexpr (Src == added_src) {
-      const typename row::values other = held.load(more + first, T(0.0f));
-      CRK_UNROLL
-      for (int i = 0; i < P; i++) {
-        held.x.piece[i] = packed<T>::of(sum_pack(held, other, i));
-      }
+      norm_in_place<P>(held, set, src_alpha, src_sums, eps);
     }
     if (residual != nullptr) {
       const typename row::values other = held.load(residual + first, T(0.0f));
       CRK_UNROLL
       for (int i = 0; i < P; i++) {
-        const pack<T, V> both = sum_pack(held, other, i);
+        pack<T, V> both;
+        CRK_UNROLL
+        for (int j = 0; j < V; j++) {
+          both.v[j] = sum_of(held.x.piece[i].at(j), other.piece[i].at(j));
+        }
         held.x.piece[i] = packed<T>::of(both);
         if (held.share.stores(static_cast<uint32_t>(i))) {
           store_pack(sum + first + held.share.column(static_cast<uint32_t>(i)), both);

@@ -1,14 +1,14 @@
-//! The kernels that add elements among GPUs (kernels/comm; add_rms_norm_held of kernels/reduce/add_norm.h). Those for
-//! few elements (one_shot.h) run as one rank of many. The test plays the other ranks: it writes their lines into the
-//! rank's exchange area, and launches. Then it reads what the kernel sent to their areas. The test makes every line
-//! itself, from the layout of kernels/call/peers_call.h. tests/comm_library.rs has ranks that meet.
+//! The kernels that add few elements among GPUs (kernels/comm/one_shot.h), as one rank of many. The test plays the
+//! other ranks: it writes their lines into the rank's exchange area, and launches. Then it reads what the kernel sent
+//! to their areas. The test makes every line itself, from the layout of kernels/call/peers_call.h.
+//! tests/comm_library.rs has ranks that meet.
 //!
 //! A trial is a dtype on a device: `comm/cpu:64/bf16`.
 use crate::support::cases::Rng;
 use crate::support::number::{TYPES, Type};
 use crate::support::property::{Outcome, each_case};
-use crate::support::{Guarded, Target, add_trial, succeeded};
-use candle_rocm_sys::{Arg, BinaryOp, Buffer, Launch, Layout, sys};
+use crate::support::{Guarded, Target, add_trial};
+use candle_rocm_sys::{Arg, Buffer, Launch};
 use libtest_mimic::Trial;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -331,83 +331,6 @@ fn meets(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// How a launch of `add_rms_norm_held` cuts rows: the kernel, the logarithm of the threads of a row, the packs of a row
-/// and the rows that a block has at once.
-const CUTS: [(&str, u32, &[usize], u32); 4] = [
-    ("even_few", 9, &[512, 257], 1),
-    ("even1", 5, &[32, 17], 8),
-    ("even", 8, &[256, 100, 511], 1),
-    ("even_wide", 9, &[1024, 513, 777], 1),
-];
-
-/// The norm that adds the pieces of both ranks has the bits of a sum and the norm behind it.
-fn pieces(target: &Target, t: Type) -> Outcome {
-    let cases = CUTS.iter().flat_map(|cut| cut.2.iter().map(move |packs| (cut, *packs)));
-    let cases: Vec<_> = cases.collect();
-    each_case(target, "comm", &format!("pieces_{}", t.name), cases.len(), |rng, index| {
-        let (&(kernel, log2_width, _, beside), packs) = cases[index];
-        let (rows, cols, row) = (29usize, packs * 16 / t.bytes, packs * 16);
-        let memory = |data: &[u8]| Guarded::new(&target.device, data, 0).map_err(text);
-        let mut finite = |count: usize| {
-            let mut data = vec![0; count * t.bytes];
-            (0..count).for_each(|i| t.put(&mut data, i, t.round_bits((rng.below(4001) as f64 - 2000.0) / 500.0)));
-            data
-        };
-        let (mut first, second) = (finite(rows * cols), finite(rows * cols));
-        let (residual, alpha) = (memory(&finite(rows * cols))?, memory(&finite(cols))?);
-        // Rows whose sums are no numbers.
-        for (row, value) in [(3, f64::INFINITY), (11, f64::NAN), (20, f64::MAX)] {
-            t.put(&mut first, row * cols + cols / 2, t.round_bits(value));
-        }
-        let (first, second) = (memory(&first)?, memory(&second)?);
-        let zeros = || memory(&vec![0x77; rows * row]);
-        let (both, sums, norms) = (zeros()?, [zeros()?, zeros()?], [zeros()?, zeros()?]);
-        let layout = Layout::contiguous(&[rows * cols]).map_err(text)?;
-        // SAFETY: live arguments.
-        succeeded(unsafe {
-            let (device, a, b) = (target.device.raw(), first.view().into(), second.view().into());
-            sys::crk_binary(device, BinaryOp::Add, t.dtype, &layout, a, &layout, b, both.view())
-        })?;
-        let blocks = 2;
-        for (i, (name, src, more)) in
-            [("add_add", &first, second.ptr()), ("add", &both, std::ptr::null_mut())].into_iter().enumerate()
-        {
-            let name = format!("{name}_rmsnorm_{}_{kernel}", t.name);
-            let function = target.device.function_named("norm", &name).map_err(text)?;
-            let launch = Launch { grid: [blocks, 1, 1], block: [beside << log2_width, 1, 1], shared_bytes: 0 };
-            let args = [
-                Arg::ptr(src.ptr()),
-                Arg::ptr(norms[i].ptr()),
-                Arg::bits(rows as u64, 8),
-                Arg::bits(cols as u64, 8),
-                Arg::bits(log2_width.into(), 4),
-                Arg::bits(beside.into(), 4),
-                Arg::bits((blocks * beside).into(), 4),
-                Arg::ptr(alpha.ptr()),
-                Arg::ptr(residual.ptr()),
-                Arg::ptr(sums[i].ptr()),
-                Arg::ptr(std::ptr::null_mut()),
-                Arg::bits(1e-5f32.to_bits().into(), 4),
-                Arg::ptr(more),
-            ];
-            // SAFETY: the arguments of these kernels, with rows that the threads of a block hold.
-            unsafe { function.launch(launch, &args) }.map_err(text)?;
-        }
-        target.device.synchronize().map_err(text)?;
-        for (what, [found, expected]) in [("sum", &sums), ("norm", &norms)] {
-            let (found, expected) = (found.read()?, expected.read()?);
-            let bits = |i| (t.get(&found, i), t.get(&expected, i));
-            let differs = |i: &usize| bits(*i).0 != bits(*i).1 && !(t.is_nan(bits(*i).0) && t.is_nan(bits(*i).1));
-            if let Some(i) = (0..rows * cols).find(differs) {
-                let (found, expected) = bits(i);
-                let (found, expected) = (t.show(found), t.show(expected));
-                return Err(format!("{kernel}, {cols} columns: element {i} of the {what} is {found}, not {expected}"));
-            }
-        }
-        Ok(())
-    })
-}
-
 /// The lines of another rank never come. The kernel ends because the stop word says so.
 fn stops(target: &Target) -> Outcome {
     for t in TYPES.iter().filter(|t| ["f32", "bf16"].contains(&t.name)) {
@@ -428,8 +351,6 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
             add_trial(&mut all, "comm", target, t.name.into(), Box::new(move |target, _| sums(target, *t)));
             let name = format!("norm_{}", t.name);
             add_trial(&mut all, "comm", target, name, Box::new(move |target, _| norms(target, *t)));
-            let name = format!("pieces_{}", t.name);
-            add_trial(&mut all, "comm", target, name, Box::new(move |target, _| pieces(target, *t)));
         }
         add_trial(&mut all, "comm", target, "meet".into(), Box::new(|target, _| meets(target)));
         add_trial(&mut all, "comm", target, "stop".into(), Box::new(|target, _| stops(target)));

@@ -13,7 +13,6 @@ pub mod golden;
 pub mod headers;
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 pub mod hip_double;
-pub mod norm_sums;
 pub mod number;
 pub mod paths;
 pub mod product;

@@ -4,7 +4,7 @@
 use crate::config::{Split, frequencies};
 use crate::weights::Weights;
 use anyhow::{Result, bail};
-use candle_core::rocm_backend::rccl::{AllGather, AllReduce, Comm, PendingNorm};
+use candle_core::rocm_backend::rccl::{AllGather, AllReduce, Comm, Pending};
 use candle_core::{DType, Device, Module, Tensor};
 use candle_nn::{Activation, Embedding, Linear, fused, ops};
 use candle_transformers::models::llama::Config;
@@ -45,7 +45,7 @@ enum Branch {
     /// This rank's part of the sum over all ranks.
     Part(Tensor),
     /// The sum, which is under way.
-    Pending(PendingNorm),
+    Pending(Pending),
 }
 
 struct Layer {
@@ -98,8 +98,8 @@ impl Layer {
         })
     }
 
-    /// This rank's part of the attention's result: (1, tokens, width). New caches get room for `room` tokens.
-    fn attend(&mut self, x: &Tensor, angles: [&Tensor; 2], room: usize) -> Result<Tensor> {
+    /// This rank's part of the attention's result: (1, tokens, width).
+    fn attend(&mut self, x: &Tensor, angles: [&Tensor; 2]) -> Result<Tensor> {
         let (tokens, head) = (x.dim(1)?, self.split.head);
         let Split { heads, kv_heads, .. } = self.split;
         let cache = self.cache.as_ref().map(|(keys, values)| (keys, values));
@@ -112,10 +112,7 @@ impl Layer {
             // (1, n, tokens, width of a head)
             let part = |first, n| all.narrow(2, first, n)?.transpose(1, 2);
             let (q, k, v) = (part(0, heads)?, part(heads, kv_heads)?, part(heads + kv_heads, kv_heads)?);
-            match cache {
-                None => fused::rope_begin([&q, &k, &v], angles, false, room)?,
-                cache => fused::rope_grow([&q, &k, &v], angles, false, cache)?,
-            }
+            fused::rope_grow([&q, &k, &v], angles, false, cache)?
         };
         self.cache = Some((k.clone(), v.clone()));
         let mixed = fused::attention(&q, &k, &v, tokens > 1, (head as f64).sqrt().recip())?;
@@ -198,7 +195,7 @@ impl Llama {
     /// The sum of all ranks' parts. With `beside` it begins here, and the device computes something else meanwhile.
     fn branch(&self, part: Tensor, beside: bool) -> Result<Branch> {
         Ok(match &self.sum {
-            Some(sum) if beside => Branch::Pending(sum.start_add_rms_norm(part)?),
+            Some(sum) if beside => Branch::Pending(sum.start(part)?),
             _ => Branch::Part(part),
         })
     }
@@ -248,10 +245,9 @@ impl Llama {
     /// Takes all parts through a layer. The parts are in the order of their tokens.
     fn pass(&self, layer: &mut Layer, parts: &mut [Part]) -> Result<()> {
         let beside = parts.len() > 1;
-        let tokens = parts.iter().map(|part| part.trunk.dim(1)).sum::<candle_core::Result<usize>>()?;
         for part in &mut *parts {
             let (sum, normed) = self.normed(&part.trunk, part.branch.take(), &layer.attention_norm)?;
-            let attended = layer.attend(&normed, [&part.cos, &part.sin], tokens)?;
+            let attended = layer.attend(&normed, [&part.cos, &part.sin])?;
             (part.trunk, part.branch) = (sum, Some(self.branch(attended, beside)?));
         }
         for part in parts {
@@ -266,7 +262,7 @@ impl Llama {
         Ok(match (branch, &self.sum) {
             (Some(Branch::Part(part)), Some(sum)) => sum.add_rms_norm(part, trunk, weight, self.epsilon)?,
             (Some(Branch::Part(whole)), None) => fused::add_rms_norm(&whole, trunk, weight, self.epsilon)?,
-            (Some(Branch::Pending(sum)), _) => sum.add_rms_norm(trunk, weight, self.epsilon)?,
+            (Some(Branch::Pending(sum)), _) => fused::add_rms_norm(&sum.wait()?, trunk, weight, self.epsilon)?,
             (None, _) => (trunk.clone(), ops::rms_norm(&trunk.contiguous()?, weight, self.epsilon as f32)?),
         })
     }

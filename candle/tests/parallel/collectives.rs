@@ -16,7 +16,6 @@ pub const TESTS: &[(&str, &[usize], OfRanks)] = &[
     ("calls_of_nccl", &[1, 2, 3], calls_of_nccl),
     ("sums_beside_other_work", &[1, 2, 3], sums_beside_other_work),
     ("sums_with_a_norm", &[1, 2, 3], sums_with_a_norm),
-    ("norms_beside_other_work", &[1, 2, 3], norms_beside_other_work),
     ("refusals", &[1, 2], refusals),
     ("a_loop_of_ops_that_free_their_sources", &[2], a_loop_of_ops_that_free_their_sources),
     ("the_error_is_that_of_the_rank_that_failed", &[3], the_error_is_that_of_the_rank_that_failed),
@@ -150,52 +149,6 @@ fn sums_with_a_norm(size: usize) -> Result<()> {
         says!(op.add_rms_norm(x.clone(), &x, &weight.to_dtype(DType::F16)?, 1e-5), "add_rms_norm", "weight");
         let most = AllReduce::with_op(comm.clone(), ReduceOp::Max);
         says!(most.add_rms_norm(x.clone(), &x, &weight, 1e-5), "add_rms_norm", "Max");
-        Ok(())
-    })
-}
-
-/// Sums beside other work, for a norm each. The last ones are of more than a MiB.
-fn norms_beside_other_work(size: usize) -> Result<()> {
-    on_ranks(size, |comm, device| {
-        let op = AllReduce::new(comm.clone());
-        for (dtype, dims) in [(DType::F32, [1, 3, 10]), (DType::BF16, [1, 90, 7]), (DType::BF16, [1, 600, 1024])] {
-            let of = |first: usize, dims: &[usize]| -> Result<Tensor> {
-                let value = |i: usize| ((i * 7 + first * 3) % 11) as f32 - 5.;
-                Ok(Tensor::from_vec((0..dims.iter().product()).map(value).collect(), dims, device)?.to_dtype(dtype)?)
-            };
-            let part = |number: usize| of(10 * number + comm.rank(), &dims);
-            let (residual, weight) = (of(20, &dims)?, of(21, &dims[2..])?);
-            let expected = |number| Ok::<_, anyhow::Error>(op.add_rms_norm(part(number)?, &residual, &weight, 1e-5)?);
-            let same = |(a, b): (Tensor, Tensor), (x, y): (Tensor, Tensor)| -> Result<()> {
-                assert_eq!(a.dims(), dims);
-                assert_eq!(read(comm, &a)?, read(comm, &x)?);
-                assert_eq!(read(comm, &b)?, read(comm, &y)?);
-                Ok(())
-            };
-            // Two are under way at all times, as in a model that reads a prompt in two halves.
-            let mut under_way = op.start_add_rms_norm(part(0)?)?;
-            for number in 1..5 {
-                let next = op.start_add_rms_norm(part(number)?)?;
-                let meanwhile = (of(30, &dims)? * 2.)?;
-                same(under_way.add_rms_norm(&residual, &weight, 1e-5)?, expected(number - 1)?)?;
-                assert_eq!(read(comm, &meanwhile)?, read(comm, &(of(30, &dims)? * 2.)?)?);
-                under_way = next;
-            }
-            // One that nobody ends, more than two, and one in the device's own stream.
-            drop(under_way);
-            let many = (0..3).map(|number| Ok(op.start_add_rms_norm(part(number)?)?)).collect::<Result<Vec<_>>>()?;
-            let x = part(0)?;
-            x.inplace_op1(&op)?;
-            for (number, sum) in many.into_iter().enumerate() {
-                same(sum.add_rms_norm(&residual, &weight, 1e-5)?, expected(number)?)?;
-            }
-            let bad = op.start_add_rms_norm(part(0)?)?;
-            says!(bad.add_rms_norm(&residual.narrow(1, 0, 1)?, &weight, 1e-5), "add_rms_norm", "[1, 1, ");
-            same(op.start_add_rms_norm(part(1)?)?.add_rms_norm(&residual, &weight, 1e-5)?, expected(1)?)?;
-        }
-        says!(op.start_add_rms_norm(Tensor::ones((3, 4), DType::F32, device)?.t()?), "x is not contiguous");
-        let most = AllReduce::with_op(comm.clone(), ReduceOp::Max);
-        says!(most.start_add_rms_norm(Tensor::ones(4, DType::F32, device)?), "add_rms_norm", "Max");
         Ok(())
     })
 }
