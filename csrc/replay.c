@@ -290,7 +290,10 @@ static crk_status_t chain_launch(crk_replay_t *self) {
 /* ---- the keeper: a thread that launches what is kept for long. It ends with the last handle that replays. */
 
 static const double KEEPER_SECONDS = 0.001;
-enum { KEEPER_TURNS = 100 }; /* without a kept launch, before it sleeps until it is woken */
+enum {
+  KEEPER_TURNS = 100, /* without a kept launch, before it sleeps until it is woken */
+  KEEPER_END_TURNS = 500
+};
 
 static crk_mutex_t keeper_lock = CRK_MUTEX_INIT;
 static crk_condition_t keeper_wakes = CRK_CONDITION_INIT, keeper_ended = CRK_CONDITION_INIT;
@@ -393,7 +396,8 @@ static void keeper_join(crk_replay_t *replay) {
   crk_priv_mutex_unlock(&keeper_lock);
 }
 
-/* Waits for the keeper's end after the last handle, since the library may be unloaded then. */
+/* Waits for the keeper's end after the last handle, since the library may be unloaded then. Not for ever, as the child
+ * of a fork has no keeper. */
 static void keeper_leave(const crk_replay_t *replay) {
   crk_priv_mutex_lock(&keeper_lock);
   crk_replay_t **link = &keeper_list;
@@ -401,7 +405,7 @@ static void keeper_leave(const crk_replay_t *replay) {
     link = &(*link)->next_listed;
   }
   *link = replay->next_listed;
-  while (keeper_list == NULL && keeper_runs) {
+  for (int turn = 0; turn < KEEPER_END_TURNS && keeper_list == NULL && keeper_runs; turn++) {
     crk_priv_condition_broadcast(&keeper_wakes);
     crk_priv_condition_wait_for(&keeper_ended, &keeper_lock, KEEPER_SECONDS);
   }

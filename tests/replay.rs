@@ -436,6 +436,39 @@ fn handles_open_and_close_in_many_threads() {
     });
 }
 
+/// The child of a fork has no thread that looks for kept launches. It can close the handle all the same.
+#[cfg(unix)]
+#[test]
+fn a_forked_process_ends() {
+    extern "C" {
+        fn fork() -> i32;
+        fn _exit(code: i32) -> !;
+        fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
+    }
+    each("a_forked_process_ends", |target| {
+        if target.device.info().expect("properties").backend != Backend::Cpu {
+            return;
+        }
+        let device = opened(target, "1");
+        let mut ring = Ring::new(&device, 1).expect("memory");
+        (0..4).for_each(|round| ring.step(7, round).and_then(|()| device.synchronize()).expect("launches"));
+        std::thread::sleep(Duration::from_millis(200)); // no other thread holds a lock any more
+        // SAFETY: the child drops the only handle that replays, and ends.
+        let child = unsafe { fork() };
+        if child == 0 {
+            drop((ring, device));
+            // SAFETY: ends the child.
+            unsafe { _exit(7) }
+        }
+        let mut status = -1;
+        // SAFETY: a child of this process; `status` is written.
+        assert_eq!(unsafe { waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status >> 8, 7);
+        ring.step(7, 5).expect("launches");
+        ring.check("the parent");
+    });
+}
+
 /// One thread repeats a step while another one captures. Each launch runs once, now or with the graph.
 #[test]
 fn launches_while_another_thread_captures() {
