@@ -39,6 +39,7 @@ typedef struct chain {
   uint64_t used; /* when it came last */
   uint32_t times; /* how often it came without a graph */
   uint32_t next; /* the chain that followed it last time */
+  uint32_t updates; /* of its graph */
   crk_driver_chain_t *graph; /* NULL: none yet, or none can be made */
   sequence_t given; /* with the arguments that the graph has; empty without a graph */
 } chain_t;
@@ -258,6 +259,7 @@ static crk_status_t chain_update(crk_replay_t *self, chain_t *chain, uint32_t in
   const void *args[MOST_ARGUMENTS];
   const crk_driver_launch_t launch = driver_launch(&self->current, link, args);
   CRK_TRY(self->device->driver->chain_update(self->device->driver_device, chain->graph, index, &launch));
+  chain->updates++;
   given->grid = link->grid;
   memcpy(memory, fresh, link->bytes);
   return CRK_OK;
@@ -282,6 +284,12 @@ static crk_status_t chain_launch(crk_replay_t *self) {
     self->replayed += self->current.count;
   } else { /* it would fail again */
     chain_drop(self, chain);
+  }
+  const uint32_t most = device->driver->most_chain_updates;
+  if (most != 0 && chain->updates >= most) {
+    chain_drop(self, chain);
+    chain->updates = 0;
+    chain->times = REPETITIONS - 1; /* gets a new graph the next time */
   }
   chain_ended(self, chain);
   return status;

@@ -14,8 +14,7 @@
  * Only a handle with a stream of its own replays, until it gives the stream away (crk_device_stream). A driver without
  * the calls (driver.h) does not, nor does a handle of CANDLE_ROCM_SYNC=1. CANDLE_ROCM_REPLAY=0 switches it off, 1 on,
  * and so does crk_device_set_replay. Without the variable it is on for NVIDIA GPUs. HIP's updates of graphs have not run
- * on an AMD GPU yet. ROCm 6 and 7 keep the memory of replaced arguments until the graph is destroyed, so updates fill
- * the GPU's memory. */
+ * on an AMD GPU yet. */
 #ifndef CRK_REPLAY_H
 #define CRK_REPLAY_H
 

@@ -900,6 +900,26 @@ mod failures {
         });
     }
 
+    /// ROCm keeps the arguments that updates have replaced. So a graph is made anew after 1024 updates.
+    #[test]
+    fn graphs_with_many_updates() {
+        on_double("graphs_with_many_updates", |controls| {
+            let device = opened();
+            let mut ring = Ring::new(&device, 1).expect("memory");
+            let (updates, made) =
+                (|| controls.calls("hipGraphExecKernelNodeSetParams"), || controls.calls("hipGraphInstantiate"));
+            let mut round = 0;
+            while updates() < 2500 {
+                rounds(&mut ring, round..round + 1);
+                round += 1;
+                assert!(round < 5000, "{} updates", updates());
+                assert!(controls.alive("executables") <= 8, "{} graphs", controls.alive("executables"));
+            }
+            assert!((3..=20).contains(&made()), "{} graphs", made());
+            device.synchronize().expect("all done");
+        });
+    }
+
     /// Old graphs make room, and a closed handle leaves none.
     #[test]
     fn graphs_are_few() {

@@ -157,6 +157,7 @@ typedef struct crk_driver {
                                const crk_driver_launch_t *launch);
   crk_status_t (*chain_launch)(crk_driver_device_t *device, crk_driver_chain_t *chain, crk_driver_stream_t *stream);
   void (*chain_destroy)(crk_driver_device_t *device, crk_driver_chain_t *chain);
+  uint32_t most_chain_updates; /* after as many a chain should be made anew; 0: never */
 } crk_driver_t;
 
 /* The drivers of this build. In a build without the CPU driver its table is that of driver/none.c, and `load` fails. */

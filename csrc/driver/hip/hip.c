@@ -149,5 +149,8 @@ const crk_driver_t crk_priv_driver_hip = {
     .chain_update = crk_priv_hip_chain_update,
     .chain_launch = crk_priv_hip_chain_launch,
     .chain_destroy = crk_priv_hip_chain_destroy,
+    /* ROCm up to 7 keeps the arguments that an update replaced, some 6 KB, until the graph is destroyed
+     * (https://github.com/ROCm/rocm-systems/pull/11434). */
+    .most_chain_updates = 1024,
     .graph_destroy = crk_priv_hip_graph_destroy,
 };
