@@ -13,7 +13,7 @@ enum {
   MOST_LINKS = 64,
   LEAST_LINKS = 3, /* of a graph: fewer launches cost as much one by one */
   MOST_CHAINS = 128, /* of a handle; the one that was used longest ago makes room */
-  REPETITIONS = 2, /* of a chain before it becomes a graph */
+  REPETITIONS = 3, /* of a chain before it becomes a graph: to make and upload one takes as long as some replays save */
   MOST_ARGUMENTS = 64,
   ARGUMENT_ALIGNMENT = 16
 };

@@ -4,7 +4,7 @@
  * - A chain is a sequence of up to 64 launches of one handle. It ends where the handle's stream is used for something
  *   else, such as a copy, an event or a wait. The first chain after such a use has at most 8 launches, the next 16, 32
  *   and 64: the device shall begin early.
- * - A chain that comes for the second time, behind the same chains, becomes a graph. Grids and arguments may differ
+ * - A chain that comes for the third time, behind the same chains, becomes a graph. Grids and arguments may differ
  *   from time to time, kernels and blocks may not.
  * - Once a chain has ended, the one that followed it last time is expected. While launches are as expected they are
  *   kept, and the last one launches the graph, after those nodes have been updated whose arguments differ. A launch

@@ -252,8 +252,8 @@ fn rounds_of_copies(device: &Device) -> u64 {
 #[test]
 fn launches_that_repeat_are_given_in_graphs() {
     let test = "launches_that_repeat_are_given_in_graphs";
-    // Two rounds until there is a graph.
-    alone(test, double(test, &[]), "", || assert_eq!(rounds_of_copies(&open().expect("the double opens")), 6 * 6));
+    // Three rounds until there is a graph.
+    alone(test, double(test, &[]), "", || assert_eq!(rounds_of_copies(&open().expect("the double opens")), 5 * 6));
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl Ring {
     }
 }
 
-/// How many launches of a step are replayed once it has come twice: chains of at most 8, 16, 32 and 64 launches, those
+/// How many launches of a step are replayed once it has graphs: chains of at most 8, 16, 32 and 64 launches, those
 /// of one and two launches not.
 fn replayed(length: usize) -> u64 {
     let (mut left, mut most, mut count) = (length, 8, 0);
