@@ -51,7 +51,7 @@ struct crk_replay {
   uint64_t visited; /* the keeper's last turn that came here */
   uint64_t kept_before; /* what `kept` was then */
   atomic_bool is_on; /* changed with the lock held */
-  atomic_bool is_forbidden; /* the caller has the stream */
+  bool is_forbidden; /* the caller has the stream */
   chain_t chains[MOST_CHAINS];
   uint64_t clock; /* counts chains */
   uint32_t last; /* the chain before the current one */
@@ -221,7 +221,8 @@ static void chain_ended(crk_replay_t *self, chain_t *chain) {
 /* The current launches, which are all launched, are a chain. */
 static void chain_seen(crk_replay_t *self) {
   chain_t *chain = chain_find(self, sequence_hash(&self->current, self->before));
-  if (++chain->times == REPETITIONS && self->current.count >= LEAST_LINKS) {
+  chain->times += chain->times < UINT32_MAX;
+  if (chain->times == REPETITIONS && self->current.count >= LEAST_LINKS) {
     chain_record(self, chain);
   }
   chain_ended(self, chain);
@@ -284,6 +285,9 @@ static crk_status_t chain_launch(crk_replay_t *self) {
     self->replayed += self->current.count;
   } else { /* it would fail again */
     chain_drop(self, chain);
+    if (status == CRK_OUT_OF_MEMORY) { /* the first launch of a graph takes memory, and launches need none */
+      status = launch_kept(self, self->current.count);
+    }
   }
   const uint32_t most = device->driver->most_chain_updates;
   if (most != 0 && chain->updates >= most) {
@@ -482,17 +486,20 @@ bool crk_priv_replays(crk_device_t self) {
   return self->replay != NULL && atomic_load_explicit(&self->replay->is_on, memory_order_relaxed);
 }
 
-static void set_replay(crk_replay_t *self, bool on) {
+/* Returns false where the handle may not replay. */
+static bool set_replay(crk_replay_t *self, bool on, bool forbid) {
   crk_priv_mutex_lock(&self->lock);
   end_locked(self);
-  atomic_store(&self->is_on, on);
+  self->is_forbidden = self->is_forbidden || forbid;
+  const bool may = !on || !self->is_forbidden;
+  atomic_store(&self->is_on, on && may);
   crk_priv_mutex_unlock(&self->lock);
+  return may;
 }
 
 void crk_priv_replay_forbid(crk_device_t self) {
   if (self->replay != NULL) {
-    set_replay(self->replay, false);
-    atomic_store(&self->replay->is_forbidden, true);
+    (void)set_replay(self->replay, false, true);
   }
 }
 
@@ -586,16 +593,13 @@ crk_status_t crk_device_replays(crk_device_t self, uint64_t *launches) {
 crk_status_t crk_device_set_replay(crk_device_t self, bool on) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_set_replay");
   crk_replay_t *replay = self->replay;
-  if (on && (replay == NULL || atomic_load(&replay->is_forbidden))) {
+  if (replay != NULL ? !set_replay(replay, on, false) : on) {
     return crk_priv_error(CRK_UNSUPPORTED, "crk_device_set_replay: on, but the handle %s",
                           self->is_synchronous                 ? "waits for each call (CANDLE_ROCM_SYNC)"
                           : self->is_stream_borrowed           ? "works in a stream of the caller's"
                           : replay != NULL                     ? "has given its stream away (crk_device_stream)"
                           : self->driver->chain_create == NULL ? "has a driver without the calls"
                                                                : "had no host memory for it when it was opened");
-  }
-  if (replay != NULL) {
-    set_replay(replay, on);
   }
   return CRK_OK;
 }
