@@ -9,13 +9,13 @@
  * - Once a chain has ended, the one that followed it last time is expected. While launches are as expected they are
  *   kept, and the last one launches the graph, after those nodes have been updated whose arguments differ. A launch
  *   that is not as expected is launched at once, after the kept ones.
- * - A kept launch begins at the next use of the stream, or some milliseconds later: a thread looks for such launches. It
- *   is one thread for all handles, so it may wait in a launch whose stream is full.
+ * - A kept launch begins at the next use of the stream, or some milliseconds later: a thread looks for such launches.
+ *   It is one thread for all handles, so it may wait in a launch whose stream is full.
  *
  * Only a handle with a stream of its own replays, until it gives the stream away (crk_device_stream). A driver without
  * the calls (driver.h) does not, nor does a handle of CANDLE_ROCM_SYNC=1. CANDLE_ROCM_REPLAY=0 switches it off, 1 on,
- * and so does crk_device_set_replay. Without the variable it is on for NVIDIA GPUs. HIP's updates of graphs have not run
- * on an AMD GPU yet. */
+ * and so does crk_device_set_replay. Without the variable it is on for NVIDIA GPUs. HIP's updates of graphs have not
+ * run on an AMD GPU yet. */
 #ifndef CRK_REPLAY_H
 #define CRK_REPLAY_H
 

@@ -3,8 +3,8 @@
  * matvec.h, matvec_tile.h and matvec_few.h are for up to eight columns.
  *
  * A block of threads loads a step along k of both operands to a tile (matmat_tile.h, matmat_load.h, matmat_staged.h),
- * multiplies it (matmat_multiply.h) and goes on to the next step. The launchers' kernels load a step while they multiply
- * the one before it. This file and matmat_staged.h have that loop. This file stores the results. */
+ * multiplies it (matmat_multiply.h) and goes on to the next step. The launchers' kernels load a step while they
+ * multiply the one before it. This file and matmat_staged.h have that loop. This file stores the results. */
 #ifndef CRK_MATMAT_H
 #define CRK_MATMAT_H
 
