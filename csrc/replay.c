@@ -56,7 +56,7 @@ struct crk_replay {
   uint64_t clock; /* counts chains */
   uint32_t last; /* the chain before the current one */
   uint64_t before; /* its hash; 0 after another use of the stream */
-  chain_t *expected; /* what the current launches are kept for; NULL: they are launched already */
+  chain_t *expected; /* the handle keeps launches for this chain; NULL: the driver has them already */
   sequence_t current;
   uint32_t most; /* launches of the current chain */
   uint64_t replayed; /* launches given in graphs */

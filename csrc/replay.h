@@ -23,7 +23,7 @@
 
 typedef struct crk_replay crk_replay_t;
 
-/* Gives a new handle what it needs to replay. Without memory for that it does not replay. */
+/* Gives a new handle what it needs to replay. A handle for which there is no memory does not replay. */
 void crk_priv_replay_init(crk_device_t self);
 
 /* The stream is idle, and no thread uses the handle. */

@@ -222,7 +222,7 @@ fn only_handles_that_shall_replay_do() {
         assert!(of(&device) > 0);
         let mut ring = Ring::new(&device, 3).expect("memory");
         (0..4).for_each(|round| ring.step(8, round).and_then(|()| device.synchronize()).expect("launches"));
-        ring.step(5, 4).expect("launches, some of which are kept");
+        ring.step(5, 4).expect("launches; the handle keeps some");
         let clone = device.new_stream().expect("a handle");
         device.stream().expect("its stream");
         let before = device.replays().expect("a count");
@@ -385,7 +385,7 @@ fn threads_with_one_handle() {
     });
 }
 
-/// Threads take turns on one handle: what one has launched is before what the other launches.
+/// Threads take turns on one handle. The launches of a turn run before those of the next turn.
 #[test]
 fn threads_that_take_turns() {
     each("threads_that_take_turns", |target| {
@@ -497,7 +497,7 @@ fn launches_while_another_thread_captures() {
             for _ in 0..300 {
                 let captured = device.capture(|| (0..3).try_for_each(|_| add(&work)));
                 let (graph, ()) = captured.expect("a capture that nothing spoils");
-                // SAFETY: its memory lives. It runs what the other thread's launches recorded, once.
+                // SAFETY: the graph's memory lives. The graph runs once what the other thread's launches recorded.
                 unsafe { graph.launch() }.expect("it runs");
             }
             is_over.store(true, Relaxed);
@@ -598,7 +598,7 @@ fn varied(rng: &mut Rng, template: &[Use]) -> Vec<Use> {
     step
 }
 
-/// A handle with buffers, and what it does.
+/// A handle with its buffers, and the uses that a trial makes of them.
 struct Machine {
     device: Device,
     other: Device,

@@ -121,8 +121,7 @@ pub fn replays(name: &str, launches: usize, steps: usize) -> Result<Replays> {
     let device = &Device::open_named(name)?;
     let bar = progress::bar("launches that repeat", 2);
     let memory = (device.alloc(4 * STEP_ELEMENTS)?, device.alloc(4 * STEP_ELEMENTS)?);
-    let run = |on: bool| -> Result<(f64, Vec<Vec<f32>>, u64)> {
-        device.set_replay(on)?;
+    let run = || -> Result<(f64, Vec<Vec<f32>>, u64)> {
         let before = device.replays()?;
         let (mut times, mut results) = (Vec::new(), Vec::new());
         for number in 0..steps {
@@ -133,11 +132,15 @@ pub fn replays(name: &str, launches: usize, steps: usize) -> Result<Replays> {
         bar.inc(1);
         Ok((Time::of(times).median * 1e6, results, device.replays()? - before))
     };
-    let (one_by_one_us, expected, _) = run(false)?;
-    if device.set_replay(true).is_err_and(|error| error.status() == Status::Unsupported) {
-        return Ok(Replays { launches, one_by_one_us, in_graphs_us: None, same_bits: true });
+    device.set_replay(false)?;
+    let (one_by_one_us, expected, _) = run()?;
+    match device.set_replay(true) {
+        Err(error) if error.status() == Status::Unsupported => {
+            return Ok(Replays { launches, one_by_one_us, in_graphs_us: None, same_bits: true });
+        }
+        switched => switched?,
     }
-    let (in_graphs_us, results, replayed) = run(true)?;
+    let (in_graphs_us, results, replayed) = run()?;
     bar.finish();
     let bits = |all: &[Vec<f32>]| all.iter().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
     Ok(Replays {

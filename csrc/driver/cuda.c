@@ -833,7 +833,7 @@ static void cuda_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Chains. The nodes are those of the graph, so it lives as long as its instance.
+ * Chains. The nodes belong to the graph, so the graph lives as long as its instance.
  * ------------------------------------------------------------------------------------------------------------------ */
 
 struct crk_driver_chain {

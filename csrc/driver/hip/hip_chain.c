@@ -1,5 +1,5 @@
-/* Chains of the HIP driver. The nodes are those of the graph, so it lives as long as the executable graph. ROCm 6.2
- * and later free a running one when it has ended. */
+/* Chains of the HIP driver. The nodes belong to the graph, so the graph lives as long as its executable. ROCm 6.2 and
+ * later free a running executable when it has ended. */
 #include <stdlib.h>
 
 #include "driver/hip/hip_calls.h"
