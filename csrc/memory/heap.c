@@ -13,9 +13,9 @@ enum { IDLE_POLLS = 64 };
 
 /* A large segment goes back when it was empty for this many synchronisations, and a multiple of that number looks for
  * such segments. They remain after the conversion of weights, or after a long prompt. A program that generates text
- * synchronises once per token, and the wait for a driver that frees gigabytes must be rare there. So only the first
- * segments, which loading leaves, go back soon. */
-enum { FIRST_UNUSED = 16, UNUSED = 256 };
+ * synchronises once per token, and the wait for a driver that frees gigabytes must be rare there. So what loading
+ * leaves goes back soon, and each time that segments went back makes the number UNUSED_GROWTH times as large. */
+enum { FIRST_UNUSED = 4, UNUSED_GROWTH = 4, LAST_UNUSED = 256 };
 
 /* A new segment of LEAST_REPLACING bytes may replace empty ones of LEAST_REPLACED. Smaller ones stay cached, because a
  * capture may count on them. */
@@ -109,11 +109,13 @@ crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes) {
              : NULL;
 }
 
-static uint64_t unused_limit(const crk_heap_t *heap) { return heap->has_returned_unused ? UNUSED : FIRST_UNUSED; }
+static uint32_t unused_limit(const crk_heap_t *heap) {
+  return heap->unused_limit != 0 ? heap->unused_limit : FIRST_UNUSED;
+}
 
 /* Whether it is time to look for segments that were empty for that many synchronisations, and there may be one. */
 static bool is_time_for_unused(const crk_heap_t *heap) {
-  const uint64_t limit = unused_limit(heap);
+  const uint32_t limit = unused_limit(heap);
   return heap->synchronisations % limit == 0 && may_replace(heap) &&
          heap->oldest_empty->emptied_at + limit <= heap->synchronisations;
 }
@@ -148,8 +150,11 @@ crk_status_t crk_priv_heap_synchronize(crk_device_t device) {
   }
   crk_segment_t *segments = crk_priv_heap_unlink_surplus(heap, device);
   if (segments == NULL && is_time && is_gpu_idle(heap, device, IDLE_POLLS)) {
-    segments = unlink_replaced(heap, 0, heap->synchronisations - unused_limit(heap));
-    heap->has_returned_unused = heap->has_returned_unused || segments != NULL;
+    const uint32_t limit = unused_limit(heap);
+    segments = unlink_replaced(heap, 0, heap->synchronisations - limit);
+    if (segments != NULL && limit < LAST_UNUSED) {
+      heap->unused_limit = limit * UNUSED_GROWTH;
+    }
   }
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, segments);

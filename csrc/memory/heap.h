@@ -76,7 +76,7 @@ typedef struct crk_heap {
   size_t segment_bytes[2], peak_segment_bytes; /* of all segments, by pool; the maximum of their sum */
   size_t replaced_bytes; /* of segments returned to make room for others, or because they were unused */
   uint64_t synchronisations; /* calls of crk_priv_heap_synchronize so far */
-  bool has_returned_unused; /* whether segments that were empty for long went back before */
+  uint32_t unused_limit; /* after as many of them an empty segment goes back; 0: none went back yet */
 } crk_heap_t;
 
 /* The allocator's part of a device handle. */

@@ -51,10 +51,10 @@ CRK_API crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes);
  * crk_free, crk_device_synchronize or crk_copy_to_host, when all streams of the GPU are idle: a driver may wait for the
  * whole GPU when it frees.
  *
- * Below the bound, segments of 8 MiB and more go back in two cases: no call used them for some synchronisations (16 to
- * 32 the first time, later 256 to 512), or a new large segment takes their place. Both stop when twice the peak
- * (peak_driver_bytes) has gone back in this way. So a loop cannot return and take the same memory for ever. Reserve the
- * memory for a capture that needs much.
+ * Below the bound, segments of 8 MiB and more go back in two cases: no call used them for some synchronisations (4 to
+ * 8 the first time, and after each time four times as many, up to 256 to 512), or a new large segment takes their
+ * place. Both stop when twice the peak (peak_driver_bytes) has gone back in this way. So a loop cannot return and take
+ * the same memory for ever. Reserve the memory for a capture that needs much.
  *
  * With a bound of 0 each allocation is a driver allocation of its own. Its size is rounded up to 512 bytes, and beyond
  * 1 MiB to 64 KiB. This mode is for tools that watch the driver's allocations. */
