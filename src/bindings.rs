@@ -1,4 +1,4 @@
-// include/ fnv1a 762209279e02f66cc0e4ad4538f3bade
+// include/ fnv1a f995c5e6fb8b6ad46736aabddc9dc0b2
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

@@ -3,13 +3,12 @@
 #include "blas/blas.h"
 #include "launch/product.h"
 
-/* The weights are written and read once more, whatever the number of columns. That pays from LEAST_COLUMNS on. On an
- * H200 with 14336 x 4096 weights, the tiles of matmat.c take 90 (q4_0) to 131 us (q6_K) for 128 columns. cuBLAS takes
- * 84 to 90 us for 192 columns. Of these, about 45 us make numbers of the weights. With fewer than LEAST_WEIGHTS
+/* The weights are written and read once more, whatever the number of columns. That pays from LEAST_COLUMNS on: a product
+ * that needs more than one tile of 64 columns takes twice as long (docs/matmul.md). With fewer than LEAST_WEIGHTS
  * weights, the launches take longer than the product.
  *
  * Weights take scratch memory: MOST_BYTES of numbers at a time. */
-enum { LEAST_COLUMNS = 128, LEAST_WEIGHTS = 1 << 22, MOST_BYTES = 256 << 20 };
+enum { LEAST_COLUMNS = 65, LEAST_WEIGHTS = 1 << 22, MOST_BYTES = 256 << 20 };
 
 static bool is_for_blas(crk_device_t self, const crk_product_t *product) {
   return self->driver->backend == CRK_BACKEND_CUDA && product->columns >= LEAST_COLUMNS &&

@@ -219,12 +219,12 @@ CRK_FN void store_result(const crk_attention_call_t &call, const split_work &wor
   }
 }
 
-/* The waves of a block join join_rows rows at once. A row takes join_pitch numbers of shared memory, so that rows begin
- * in different banks. All these rows of all waves take join_numbers numbers. */
+/* The waves of a block join join_rows rows at once. A row takes join_pitch numbers of shared memory, so that lanes
+ * that store together reach different banks. All these rows of all waves take join_numbers numbers. */
 template <int Width>
 inline constexpr uint32_t join_rows = Width * split_most_waves > 2048 ? 2 : 4;
 template <int Width>
-inline constexpr uint32_t join_pitch = Width + 4;
+inline constexpr uint32_t join_pitch = Width + 8;
 template <int Width>
 inline constexpr uint32_t join_numbers = split_most_waves * join_rows<Width> * join_pitch<Width>;
 

@@ -154,7 +154,7 @@ CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t q
  * There are at most k / 512 parts; their number depends on rows, columns and k, and on the device's compute units.
  * Without parts, all products above 8 columns add in one order.
  *
- * NVIDIA GPUs multiply in another way from 128 columns on, with at least 2^22 weights, if cuBLAS is there. Weights and
+ * NVIDIA GPUs multiply in another way from 65 columns on, with at least 2^22 weights, if cuBLAS is there. Weights and
  * activations are rounded to bf16, and sums are f32, in cuBLAS's order. Both roundings together are a third of that of
  * activations to 8 bits. A NaN in x then makes its column NaN. Scratch memory is at most 256 MiB for the weights, 2
  * bytes per activation unless they are BF16, and 4 bytes per element of an F16 dst.
