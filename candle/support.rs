@@ -15,15 +15,15 @@ pub fn device() -> Device {
 
 /// Opens the device of an example and prints what it is. If it replaces the GPU, a line on standard error says so.
 pub fn open_gpu() -> Result<Device> {
-    let (gpu, description) = gpu()?;
+    let (gpu, description) = gpu(0)?;
     println!("{gpu:?}\n{description}");
     Ok(gpu)
 }
 
-/// Opens the device of an example and describes it. If it replaces the GPU, a line on standard error says so. If there
-/// is none, the diagnosis goes there.
-pub fn gpu() -> Result<(Device, String)> {
-    let gpu = Device::new_rocm(0).inspect_err(|_| eprintln!("{}", candle_rocm_sys::diagnose()))?;
+/// Opens the device of this ordinal for an example, and describes it. If it replaces the GPU, a line on standard error
+/// says so. If there is none, the diagnosis goes there.
+pub fn gpu(ordinal: usize) -> Result<(Device, String)> {
+    let gpu = Device::new_rocm(ordinal).inspect_err(|_| eprintln!("{}", candle_rocm_sys::diagnose()))?;
     if let Some(name) = RocmDevice::replaced_by() {
         eprintln!("CANDLE_ROCM_DEVICE={name} replaces the GPU");
     }

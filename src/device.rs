@@ -195,6 +195,15 @@ impl Device {
         Ok(stream)
     }
 
+    /// The free and the total bytes of the device's memory, as the driver reports them now. Memory in this library's
+    /// cache is not free.
+    pub fn memory(&self) -> Result<(usize, usize)> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: a live handle; both numbers are written on success.
+        check(unsafe { sys::crk_device_memory(self.raw(), &mut free, &mut total) })?;
+        Ok((free, total))
+    }
+
     /// Figures of the handle's allocations, and of the memory that the GPU's allocator caches and has from the driver.
     pub fn memory_stats(&self) -> Result<MemoryStats> {
         let mut stats = MemoryStats { struct_bytes: size_of::<MemoryStats>(), ..MemoryStats::default() };

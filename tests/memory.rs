@@ -622,6 +622,8 @@ fn what_the_device_says_of_itself() {
         assert!(info.compute_units > 0 && info.max_block_threads >= 1024 && info.shared_bytes >= 16 << 10);
         assert!(!info.name().is_empty() && !info.architecture().is_empty());
         assert!(!info.architecture().contains(':'), "{} has feature suffixes", info.architecture());
+        let (free, total) = target.device.memory().expect("figures");
+        assert!(free <= total && total as u64 >= info.memory_bytes / 2, "{free} of {total} bytes");
         let mut stream = null_mut();
         works!(crk_device_stream(target.device.raw(), &mut stream));
         if let Some(width) = target.name.strip_prefix("cpu:") {

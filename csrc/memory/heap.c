@@ -245,6 +245,7 @@ crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t rese
     crk_priv_condition_wait(&heap->freed, &heap->lock);
   }
   heap->replaced_bytes = 0; /* the program has entered a new phase */
+  heap->unused_limit = 0;
   if (heap->cached_bytes <= keep || (heap->oldest_empty == NULL && keep > 0)) {
     crk_priv_mutex_unlock(&heap->lock);
     return CRK_OK;

@@ -29,7 +29,7 @@ fn chat() -> anyhow::Result<()> {
         print!("{}", options::HELP);
         return Ok(());
     };
-    let (device, description) = gpu()?;
+    let (device, description) = gpu(options.device)?;
     eprintln!("{description}");
     run::run(&options, &device, &mut std::io::stdin().lock(), &mut std::io::stdout().lock())
 }

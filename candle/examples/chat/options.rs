@@ -11,9 +11,10 @@ Talks with a language model in a GGUF file on a ROCm device.
 
 usage: chat MODEL.gguf [OPTIONS]
 
+  --device N         the GPU's number, 0 if left out
   --prompt TEXT      answers TEXT and ends; without it, every line of standard input is one message (Ctrl-D ends)
   --tokens N         the most tokens of an answer, 512 if left out
-  --context N        the most tokens of a conversation, 4096 if left out
+  --context N        the most tokens of a conversation, 4096 if left out; llama and phi2 have at most 4096
   --temperature T    0 takes the most probable token always; 0.8 if left out
   --top-k K          samples among the K most probable tokens
   --top-p P          samples among the most probable tokens whose probabilities add up to P
@@ -25,6 +26,8 @@ CANDLE_ROCM_DEVICE=cpu:32 runs it without a GPU (feature rocm-backend).
 
 pub struct Options {
     pub model: PathBuf,
+    /// The ordinal of the device.
+    pub device: usize,
     pub prompt: Option<String>,
     /// The most tokens of an answer.
     pub tokens: usize,
@@ -41,6 +44,7 @@ impl Options {
     pub fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
         let mut options = Options {
             model: PathBuf::new(),
+            device: 0,
             prompt: None,
             tokens: 512,
             context: 4096,
@@ -53,6 +57,7 @@ impl Options {
         while let Some(argument) = parser.next()? {
             match argument {
                 Value(path) if model.is_none() => model = Some(path.into()),
+                Long("device") => options.device = number("device", &mut parser)?,
                 Long("prompt") => options.prompt = Some(parser.value()?.string()?),
                 Long("tokens") => options.tokens = number("tokens", &mut parser)?,
                 Long("context") => options.context = number("context", &mut parser)?,

@@ -154,6 +154,7 @@ fn options_are_checked() -> Result<()> {
     let given = options(&["m.gguf", "--top-k", "5", "--temperature=0.5", "--top-p", "0.9", "--seed", "7"])?;
     assert_eq!(given.sampling(), Sampling::TopKThenTopP { k: 5, p: 0.9, temperature: 0.5 });
     assert!(HELP.lines().all(|line| line.len() <= 120));
+    assert_eq!((given.device, options(&["m.gguf", "--device", "1"])?.device), (0, 1));
     assert_eq!((given.model.to_str(), given.seed, given.tokens), (Some("m.gguf"), 7, 512));
     assert_eq!(options(&["--temperature", "0", "m.gguf"])?.sampling(), Sampling::ArgMax);
     assert!(Options::parse(lexopt::Parser::from_args(["--help"]))?.is_none());
@@ -161,6 +162,7 @@ fn options_are_checked() -> Result<()> {
         &["--seed", "1"][..],
         &["m.gguf", "other.gguf"],
         &["m.gguf", "--tokens", "0"],
+        &["m.gguf", "--device", "hip:1"],
         &["m.gguf", "--tokens", "many"],
         &["m.gguf", "--temperature", "nan"],
         &["m.gguf", "--temperature", "-1"],
