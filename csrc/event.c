@@ -182,10 +182,10 @@ void crk_event_destroy(crk_event_t self) {
   gate_exit(gate);
 }
 
-/* The caller holds the event's lock, and is inside the gates of both streams: the device's, which returned `epoch`, and
- * the one that the event was last recorded on. */
-static crk_status_t record_locked(crk_event_t self, crk_device_t device, uint64_t epoch) {
-  CRK_TRY(device->driver->event_record(device->driver_device, self->driver_event, crk_priv_stream(device)));
+/* Records the event on `stream`, the device's. The caller holds the event's lock, and is inside the gates of both
+ * streams: the device's, which returned `epoch`, and the one that the event was last recorded on. */
+static crk_status_t record_locked(crk_event_t self, crk_device_t device, crk_driver_stream_t *stream, uint64_t epoch) {
+  CRK_TRY(device->driver->event_record(device->driver_device, self->driver_event, stream));
   crk_priv_gate_release(self->gate);
   self->gate = gate_retain(device->gate);
   self->epoch = epoch;
@@ -194,7 +194,7 @@ static crk_status_t record_locked(crk_event_t self, crk_device_t device, uint64_
 
 crk_status_t crk_priv_event_record(crk_event_t self, crk_device_t device, uint64_t epoch) {
   crk_priv_mutex_lock(&self->lock);
-  const crk_status_t status = record_locked(self, device, epoch);
+  const crk_status_t status = record_locked(self, device, device->own_stream, epoch);
   crk_priv_mutex_unlock(&self->lock);
   return status;
 }
@@ -211,7 +211,7 @@ crk_status_t crk_event_record(crk_event_t self, crk_device_t device) {
     uint64_t ignored;
     const bool is_inside = last == NULL || crk_priv_gate_try_enter(last, &ignored);
     if (is_inside && status == CRK_OK) {
-      status = record_locked(self, device, epoch);
+      status = record_locked(self, device, crk_priv_stream(device), epoch);
     }
     crk_priv_mutex_unlock(&self->lock);
     crk_priv_gate_leave(device->gate);

@@ -66,6 +66,8 @@ crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t g
   CRK_REFUSE_IF(function->context->driver_device != self->context->driver_device,
                 "crk_launch: '%s' is a function of another device (%s) than the handle (%s)", function->name,
                 function->context->info.name, self->context->info.name);
+  CRK_REFUSE_IF(function->context != self->context,
+                "crk_launch: '%s' is a function of another handle, of which this one is no clone", function->name);
   CRK_REFUSE_IF(args == NULL && arg_count > 0, "crk_launch: args is NULL");
   CRK_REFUSE_IF(arg_count > MOST_ARGUMENTS, "crk_launch: '%s': arg_count is %zu, the most is %d", function->name,
                 arg_count, MOST_ARGUMENTS);

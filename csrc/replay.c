@@ -44,6 +44,13 @@ typedef struct chain {
   sequence_t given; /* with the arguments that the graph has; empty without a graph */
 } chain_t;
 
+/* A failed launch: its status, the driver's code and the sentence. */
+typedef struct failure {
+  crk_status_t status;
+  int device_error;
+  char sentence[512];
+} failure_t;
+
 struct crk_replay {
   crk_mutex_t lock;
   crk_device_t device;
@@ -61,10 +68,31 @@ struct crk_replay {
   uint32_t most; /* launches of the current chain */
   uint64_t replayed; /* launches given in graphs */
   _Atomic(uint64_t) kept; /* twice the number of chains so far, and 1 more while launches are kept */
-  crk_status_t status; /* the first failure that nobody has got yet */
-  int device_error; /* the driver's code of it */
-  char sentence[512];
+  failure_t failure; /* the first one that nobody has got yet */
 };
+
+/* ---- failures */
+
+/* Notes that a call of this thread has just failed with `status`, unless an earlier failure is noted. */
+static void failure_note(failure_t *self, crk_status_t status) {
+  if (status != CRK_OK && self->status == CRK_OK) {
+    self->status = status;
+    self->device_error = crk_last_device_error();
+    snprintf(self->sentence, sizeof self->sentence, "%s", crk_last_error());
+  }
+}
+
+/* Makes the failure the last one of this thread, and returns its status. */
+static crk_status_t failure_raise(const failure_t *self) {
+  switch (self->status) {
+    case CRK_OK:
+      return CRK_OK;
+    case CRK_DEVICE:
+      return crk_priv_device_error(self->device_error, "%s", self->sentence);
+    default:
+      return crk_priv_error(self->status, "%s", self->sentence);
+  }
+}
 
 /* ---- sequences */
 
@@ -155,7 +183,7 @@ static uint64_t sequence_hash(const sequence_t *self, uint64_t before) {
 
 /* ---- chains; the caller holds the handle's lock of replays */
 
-/* Destroys the graph, which may be running. The chain gets no other one. */
+/* Destroys the graph, which may be running. */
 static void chain_drop(const crk_replay_t *self, chain_t *chain) {
   if (chain->graph != NULL) {
     self->device->driver->chain_destroy(self->device->driver_device, chain->graph);
@@ -218,6 +246,12 @@ static void chain_ended(crk_replay_t *self, chain_t *chain) {
   atomic_store(&self->kept, 2 * self->clock);
 }
 
+/* One of the current launches has failed: they are no chain. */
+static void chain_forget(crk_replay_t *self) {
+  self->current.count = self->current.bytes = 0;
+  self->before = 0;
+}
+
 /* The current launches, which are all launched, are a chain. */
 static void chain_seen(crk_replay_t *self) {
   chain_t *chain = chain_find(self, sequence_hash(&self->current, self->before));
@@ -235,17 +269,16 @@ static crk_status_t launch_now(crk_device_t device, const link_t *link, const vo
 
 /* Launches the first `count` of the current launches one by one, which were kept until now. */
 static crk_status_t launch_kept(crk_replay_t *self, uint32_t count) {
-  crk_status_t status = CRK_OK;
+  failure_t first = {.status = CRK_OK};
   for (uint32_t i = 0; i < count; i++) {
     const void *args[MOST_ARGUMENTS];
     const link_t *link = &self->current.links[i];
     link_arguments(&self->current, link, args);
-    const crk_status_t launched = launch_now(self->device, link, args);
-    status = status == CRK_OK ? launched : status;
+    failure_note(&first, launch_now(self->device, link, args));
   }
   self->expected = NULL;
   atomic_store(&self->kept, 2 * self->clock);
-  return status;
+  return failure_raise(&first);
 }
 
 /* Gives the graph the current arguments of the launch `index`, if they differ. */
@@ -311,15 +344,16 @@ static crk_mutex_t keeper_lock = CRK_MUTEX_INIT;
 static crk_condition_t keeper_wakes = CRK_CONDITION_INIT, keeper_ended = CRK_CONDITION_INIT;
 static crk_replay_t *keeper_list; /* the handles that replay */
 static bool keeper_runs;
+static crk_thread_t keeper_thread;
+static bool keeper_is_joinable; /* it was started, and nobody has waited for its end */
 static atomic_bool keeper_is_awake;
 
 static void end_locked(crk_replay_t *self) {
   if (self->expected != NULL) {
     const crk_status_t status = launch_kept(self, self->current.count);
-    if (status != CRK_OK && self->status == CRK_OK) {
-      self->status = status;
-      self->device_error = crk_last_device_error();
-      snprintf(self->sentence, sizeof self->sentence, "%s", crk_last_error());
+    failure_note(&self->failure, status);
+    if (status != CRK_OK) {
+      chain_forget(self);
     }
   }
   if (self->current.count > 0) {
@@ -387,13 +421,24 @@ static void keeper_main(void *context) {
   crk_priv_mutex_unlock(&keeper_lock);
 }
 
+/* Waits until the keeper, which has left its lock for ever, has left the library too. With the lock held. */
+static void keeper_join(void) {
+  if (keeper_is_joinable) {
+    crk_priv_thread_join(keeper_thread);
+    keeper_is_joinable = false;
+  }
+}
+
 /* Returns false where no thread can be started. */
 static bool keeper_wake(void) {
   if (atomic_load(&keeper_is_awake)) {
     return true;
   }
   crk_priv_mutex_lock(&keeper_lock);
-  keeper_runs = keeper_runs || crk_priv_thread_start(keeper_main, NULL);
+  if (!keeper_runs) {
+    keeper_join();
+    keeper_runs = keeper_is_joinable = crk_priv_thread_start(keeper_main, NULL, &keeper_thread);
+  }
   const bool runs = keeper_runs;
   atomic_store(&keeper_is_awake, runs);
   crk_priv_condition_signal(&keeper_wakes);
@@ -401,7 +446,7 @@ static bool keeper_wake(void) {
   return runs;
 }
 
-static void keeper_join(crk_replay_t *replay) {
+static void keeper_list_add(crk_replay_t *replay) {
   crk_priv_mutex_lock(&keeper_lock);
   replay->next_listed = keeper_list;
   keeper_list = replay;
@@ -420,6 +465,9 @@ static void keeper_leave(const crk_replay_t *replay) {
   for (int turn = 0; turn < KEEPER_END_TURNS && keeper_list == NULL && keeper_runs; turn++) {
     crk_priv_condition_broadcast(&keeper_wakes);
     crk_priv_condition_wait_for(&keeper_ended, &keeper_lock, KEEPER_SECONDS);
+  }
+  if (!keeper_runs) {
+    keeper_join();
   }
   crk_priv_mutex_unlock(&keeper_lock);
 }
@@ -457,11 +505,15 @@ static crk_status_t launch_locked(crk_replay_t *self, const link_t *link, const 
   if (self->expected != NULL) {
     return self->current.count == self->expected->given.count ? chain_launch(self) : CRK_OK;
   }
-  const crk_status_t status = launch_now(self->device, link, args);
-  if (self->current.count >= self->most) {
+  failure_t first = {.status = CRK_OK};
+  failure_note(&first, kept);
+  failure_note(&first, launch_now(self->device, link, args));
+  if (first.status != CRK_OK) {
+    chain_forget(self);
+  } else if (self->current.count >= self->most) {
     chain_seen(self);
   }
-  return kept != CRK_OK ? kept : status;
+  return failure_raise(&first);
 }
 
 crk_status_t crk_priv_launch(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block,
@@ -480,6 +532,18 @@ void crk_priv_replay_end(crk_device_t self) {
   crk_priv_mutex_lock(&self->replay->lock);
   end_locked(self->replay);
   crk_priv_mutex_unlock(&self->replay->lock);
+}
+
+bool crk_priv_replay_is_clear(crk_device_t self) {
+  if (self->replay == NULL) {
+    return true;
+  }
+  if (!crk_priv_mutex_try(&self->replay->lock)) {
+    return false;
+  }
+  const bool is_clear = self->replay->expected == NULL;
+  crk_priv_mutex_unlock(&self->replay->lock);
+  return is_clear;
 }
 
 bool crk_priv_replays(crk_device_t self) {
@@ -525,12 +589,8 @@ crk_status_t crk_priv_replay_take(crk_device_t self) {
     return CRK_OK;
   }
   crk_priv_mutex_lock(&replay->lock);
-  const crk_status_t status = replay->status;
-  if (status != CRK_OK) {
-    (void)(status == CRK_DEVICE ? crk_priv_device_error(replay->device_error, "%s", replay->sentence)
-                                : crk_priv_error(status, "%s", replay->sentence));
-    replay->status = CRK_OK;
-  }
+  const crk_status_t status = failure_raise(&replay->failure);
+  replay->failure.status = CRK_OK;
   crk_priv_mutex_unlock(&replay->lock);
   return status;
 }
@@ -558,7 +618,7 @@ void crk_priv_replay_init(crk_device_t self) {
   replay->most = FIRST_LINKS;
   atomic_store(&replay->is_on, is_wanted(self));
   self->replay = replay;
-  keeper_join(replay);
+  keeper_list_add(replay);
 }
 
 void crk_priv_replay_deinit(crk_device_t self) {

@@ -36,7 +36,10 @@ crk_status_t crk_priv_launch(crk_device_t self, crk_function_t function, crk_dim
 /* Launches what is kept, and ends the chain. A failure stays for crk_priv_replay_take. */
 void crk_priv_replay_end(crk_device_t self);
 
-/* The same. From then on the handle launches at once, since the caller has its stream. */
+/* Whether nothing is kept. Never waits: false too where another thread launches. */
+bool crk_priv_replay_is_clear(crk_device_t self);
+
+/* As crk_priv_replay_end. From then on the handle launches at once, since the caller has its stream. */
 void crk_priv_replay_forbid(crk_device_t self);
 
 /* Whether launches may be kept. */

@@ -1,4 +1,4 @@
-// include/ fnv1a f995c5e6fb8b6ad46736aabddc9dc0b2
+// include/ fnv1a 6854c963eb2a987934aea269a4882e18
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

@@ -5,7 +5,7 @@
 //! With `CANDLE_ROCM_COMM_DEVICES=cuda:0,cuda:1` the collectives run on these devices too, a thread for each; graphs
 //! are replayed, and a rank is lost.
 #![cfg(feature = "cpu")]
-use candle_rocm_sys::{Comm, CommId, CommOp, DType, Device, Error, Status, comm_group, sys};
+use candle_rocm_sys::{Comm, CommId, CommOp, DType, Device, Error, Layout, Status, UnaryOp, comm_group, sys};
 use candle_rocm_sys_tests::support::cases::Rng;
 use candle_rocm_sys_tests::support::{self, Guarded};
 use std::sync::{Barrier, Mutex};
@@ -507,8 +507,8 @@ fn add_ones_within(comm: &Comm, timeout: Option<Duration>) -> Result<f32, Error>
 fn works(device: &Device) {
     let src = device.upload(&[1f32, -2.0]).expect("memory");
     let dst = device.alloc(8).expect("memory");
-    let layout = candle_rocm_sys::Layout::contiguous(&[2]).expect("a layout");
-    device.unary(candle_rocm_sys::UnaryOp::Neg, DType::F32, &layout, &src, &dst).expect("a launch");
+    let layout = Layout::contiguous(&[2]).expect("a layout");
+    device.unary(UnaryOp::Neg, DType::F32, &layout, &src, &dst).expect("a launch");
     assert_eq!(dst.download::<f32>().expect("a copy"), [-1.0, 2.0]);
     device.synchronize().expect("no failure");
 }
@@ -848,6 +848,74 @@ fn collectives_beside_other_work() {
     });
 }
 
+/// The calls of one group run in both streams of a handle, and each follows the communicator's last collective.
+#[test]
+fn a_group_beside_other_work() {
+    let device = support::open("cpu:32").expect("a device");
+    let side = device.new_stream().expect("a handle");
+    let comm_of = |device: &Device| {
+        let id = device.comm_id().expect("an id");
+        Comm::new(device, &id, 0, 1, short(20_000)).expect("a communicator")
+    };
+    let (comm, other) = (comm_of(&device), comm_of(&side));
+    let buffers = [&device, &side, &device].map(|handle| handle.upload(&[3f32; 8]).expect("memory"));
+    device.synchronize().expect("the uploads");
+    let sum = |comm: &Comm, buffer: &_| comm.all_reduce_in_place(DType::F32, CommOp::Sum, buffer, 8);
+    // SAFETY: both streams are idle, and everything lives until the group has ended.
+    unsafe {
+        comm.run_beside(Some(&side)).expect("a handle of the device");
+        sum(&comm, &buffers[0]).expect("a sum");
+        comm.run_beside(None).expect("the own handle");
+        comm_group(|| {
+            sum(&comm, &buffers[0])?;
+            sum(&other, &buffers[1])?;
+            comm.run_beside(Some(&side))?;
+            sum(&comm, &buffers[2])
+        })
+        .expect("a group");
+        comm.run_beside(None).expect("the own handle");
+    }
+    side.synchronize().expect("the group");
+    for buffer in &buffers {
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [3.0; 8]);
+    }
+}
+
+/// While a launch waits behind a collective, a rank on another stream of the GPU gets memory, and can come.
+#[test]
+fn memory_while_a_launch_waits() {
+    let device = support::open("cpu:32").expect("a device");
+    let other = device.new_stream().expect("a handle");
+    let id = device.comm_id().expect("an id");
+    let ranks: Vec<_> = [&device, &other]
+        .into_iter()
+        .enumerate()
+        .map(|(rank, handle)| Comm::start(handle, &id, rank, 2, short(20_000)).expect("a rank"))
+        .collect();
+    assert!(ranks.iter().all(|comm| comm.is_ready().expect("no failure")));
+    let buffers = [&device, &other].map(|handle| handle.upload(&[1f32; 16]).expect("memory"));
+    let (from, to) = (device.upload(&[2f32; 16]).expect("memory"), device.alloc(64).expect("memory"));
+    device.set_replay(true).expect("a handle that may replay");
+    let layout = Layout::contiguous(&[16]).expect("a layout");
+    let launch = || device.unary(UnaryOp::Neg, DType::F32, &layout, &from, &to);
+    launch().expect("a launch");
+    drop(device.alloc(3 << 20).expect("memory")); // other handles look whether this block is idle
+    std::thread::scope(|scope| {
+        let sum = |rank: usize| ranks[rank].all_reduce_in_place(DType::F32, CommOp::Sum, &buffers[rank], 16);
+        let waiting = scope.spawn(move || sum(0));
+        std::thread::sleep(Duration::from_millis(50));
+        let launched = scope.spawn(launch);
+        std::thread::sleep(Duration::from_millis(50));
+        let memory = other.alloc(3 << 20).expect("memory");
+        sum(1).expect("the ranks meet");
+        waiting.join().expect("no panic").expect("the ranks meet");
+        launched.join().expect("no panic").expect("a launch");
+        drop(memory);
+    });
+    assert_eq!(buffers[0].download::<f32>().expect("a copy"), [2.0; 16]);
+    assert_eq!(to.download::<f32>().expect("a copy"), [-2.0; 16]);
+}
+
 /// One thread has all ranks: each collective is a group.
 #[test]
 fn one_thread_with_several_ranks() {
@@ -1024,7 +1092,7 @@ fn graphs_replay_collectives() {
         let device = comm.device();
         let buffer = device.upload(&[1f32; 100]).expect("memory");
         let gathered = device.alloc(1200).expect("memory");
-        let layout = candle_rocm_sys::Layout::contiguous(&[100]).expect("a layout");
+        let layout = Layout::contiguous(&[100]).expect("a layout");
         let work = || {
             comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 100)?;
             device.affine(DType::F32, &layout, &buffer, &buffer, 1.0, 1.0)?;

@@ -504,8 +504,27 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
 #[test]
 fn every_call_that_fails_while_launches_are_replayed() {
     let test = "every_call_that_fails_while_launches_are_replayed";
-    let quiet = ["hipGraphCreate", "hipGraphAddKernelNode", "hipGraphInstantiate", "hipGraphExecKernelNodeSetParams"];
+    let quiet = [
+        "hipRuntimeGetVersion",
+        "hipGraphCreate",
+        "hipGraphAddKernelNode",
+        "hipGraphInstantiate",
+        "hipGraphExecKernelNodeSetParams",
+    ];
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_REPLAY", "1")], move || every_call_fails(&quiet));
+}
+
+/// Before HIP 6.2 a graph is freed while it runs, so launches are given one by one.
+#[test]
+fn launches_are_replayed_from_hip_6_2_on() {
+    for version in [5, 6, 7] {
+        alone("launches_are_replayed_from_hip_6_2_on", "gfx1100", version, &[("CANDLE_ROCM_REPLAY", "1")], || {
+            let device = open().expect("a device");
+            repeat(&device).expect("the same launches again and again");
+            let is_old = std::env::var("HIP_DOUBLE_VERSION").is_ok_and(|version| version == "5");
+            assert_eq!(device.replays().expect("a count") == 0, is_old);
+        });
+    }
 }
 
 /// Lets each call of a tour fail. Failures of the calls `quiet` need not be told.

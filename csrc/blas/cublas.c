@@ -1,5 +1,4 @@
-/* NVIDIA's BLAS library, libcublas, opened at run time, to compare the kernels of this project with. No header of CUDA
- * is needed. */
+/* NVIDIA's BLAS library, libcublas, opened at run time. No header of CUDA is needed. */
 #include "blas/blas.h"
 #include "dtype.h"
 

@@ -372,22 +372,37 @@ crk_status_t crk_comm_size(crk_comm_t self, uint32_t *size) {
 
 /* ---- sets of communicators */
 
-/* The stream of `device` waits for the communicator's last collective, if that ran in another one. A stream that is
- * captured cannot wait: whoever launches the graph orders it. The caller is inside. */
-static crk_status_t follow_last(crk_comm_t self, crk_device_t device) {
+/* Notes that the communicator's next collective runs in the stream of `device`, and returns where the last one ran;
+ * NULL if there was none. */
+static crk_device_t replace_last(crk_comm_t self, crk_device_t device) {
   crk_priv_mutex_lock(&self->lock);
   crk_device_t last = self->last;
-  crk_priv_mutex_unlock(&self->lock);
-  if (last != NULL && last != device && !crk_priv_capturing(last) && !crk_priv_capturing(device)) {
-    CRK_TRY(crk_priv_follow(device, last));
-  }
-  crk_priv_mutex_lock(&self->lock);
   self->last = device;
   crk_priv_mutex_unlock(&self->lock);
+  return last;
+}
+
+void crk_priv_comms_replay(const crk_comm_call_t *calls, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    (void)replace_last(calls[i].comm, calls[i].device);
+  }
+}
+
+crk_status_t crk_priv_comms_follow(const crk_comm_call_t *calls, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    crk_device_t device = calls[i].device, last = replace_last(calls[i].comm, device);
+    if (last != NULL && last != device && !crk_priv_capturing(last) && !crk_priv_capturing(device)) {
+      const crk_status_t status = crk_priv_follow(device, last);
+      if (status != CRK_OK) {
+        (void)replace_last(calls[i].comm, last);
+        return status;
+      }
+    }
+  }
   return CRK_OK;
 }
 
-crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set) {
+crk_status_t crk_priv_comms_take(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set) {
   set->count = 0;
   set->all = set->few;
   if (count > sizeof set->few / sizeof *set->few) {
@@ -413,9 +428,15 @@ crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, cr
     status = enter(set->all[set->count], crk_priv_comm_function(calls[0].kind));
     set->count += status == CRK_OK;
   }
-  for (size_t i = 0; i < count && status == CRK_OK; i++) {
-    status = follow_last(calls[i].comm, calls[i].device);
+  if (status != CRK_OK) {
+    crk_priv_comms_leave(set, CRK_OK);
   }
+  return status;
+}
+
+crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set) {
+  CRK_TRY(crk_priv_comms_take(calls, count, set));
+  const crk_status_t status = crk_priv_comms_follow(calls, count);
   if (status != CRK_OK) {
     crk_priv_comms_leave(set, CRK_OK);
   }

@@ -472,7 +472,7 @@ static crk_status_t wait_for_post(post_t *post, double deadline) {
 /* Makes the posts of some calls and waits for them. The threads of all ranks come here. */
 static crk_status_t meet(const crk_comm_call_t *calls, size_t count) {
   crk_comm_set_t set;
-  CRK_TRY(crk_priv_comms_enter(calls, count, &set));
+  CRK_TRY(crk_priv_comms_take(calls, count, &set));
   post_t few[8];
   post_t *posts = count <= sizeof few / sizeof *few ? few : malloc(count * sizeof *posts);
   if (posts == NULL) {
@@ -525,6 +525,7 @@ static crk_status_t hold_next(void *context) {
 }
 
 static crk_status_t start_now(const crk_comm_call_t *calls, size_t count) {
+  CRK_TRY(crk_priv_comms_follow(calls, count)); /* a thread that holds a stream would wait for itself */
   crk_device_t few[8];
   crk_device_t *devices = count <= sizeof few / sizeof *few ? few : malloc(count * sizeof *devices);
   if (devices == NULL) {
@@ -558,6 +559,7 @@ typedef struct recording {
 
 static crk_status_t replay(void *context) {
   const recording_t *self = context;
+  crk_priv_comms_replay(self->calls, self->count);
   return meet(self->calls, self->count);
 }
 

@@ -299,7 +299,7 @@ static void abort_handle(crk_device_t device, void *handle) {
   *self = (ending_t){.library = library, .driver = device->driver, .gpu = device->driver_device, .handle = handle};
   crk_priv_mutex_init(&self->lock);
   crk_priv_condition_init(&self->changed);
-  if (!crk_priv_thread_start(ending_main, self)) {
+  if (!crk_priv_thread_start(ending_main, self, NULL)) {
     library->calls.ncclCommAbort(handle);
     ending_free(self);
     return;

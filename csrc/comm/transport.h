@@ -212,8 +212,18 @@ typedef struct crk_comm_set {
   size_t count;
 } crk_comm_set_t;
 
-/* Takes all communicators of the calls for the calling thread. Their streams then wait for the communicators' last
- * collectives, if those ran in other streams. Fails, having taken none, where one has ended or is not ready. */
+/* The streams of the calls wait for the communicators' last collectives, where those ran in other streams. A stream
+ * that is captured cannot wait: whoever launches the graph orders it. The caller holds no stream. */
+crk_status_t crk_priv_comms_follow(const crk_comm_call_t *calls, size_t count);
+
+/* Notes in which streams the calls of a graph run, for later calls of crk_priv_comms_follow. */
+void crk_priv_comms_replay(const crk_comm_call_t *calls, size_t count);
+
+/* Takes all communicators of the calls for the calling thread. Fails, having taken none, where one has ended or is not
+ * ready. */
+crk_status_t crk_priv_comms_take(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set);
+
+/* The same, and crk_priv_comms_follow. */
 crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set);
 
 /* Gives them back. If `status` is a failure, all of them end with it and with the thread's last error. Returns

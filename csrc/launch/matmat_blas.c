@@ -23,30 +23,31 @@ typedef struct scratch {
   void *dst; /* dst in f32, if its type is f16 */
 } scratch_t;
 
-static crk_status_t take_scratch(crk_device_t self, const crk_product_t *product, size_t at_once, scratch_t *scratch) {
-  if (product->dtype != CRK_DTYPE_BF16) {
-    CRK_TRY(crk_alloc(self, product->columns * product->k * 2, &scratch->x));
-  }
-  if (product->dtype == CRK_DTYPE_F16) {
-    CRK_TRY(crk_alloc(self, product->columns * product->rows * 4, &scratch->dst));
-  }
-  return crk_alloc(self, at_once * product->k * 2, &scratch->weights);
+/* Returns false where the memory lacks. */
+static bool take_scratch(crk_device_t self, const crk_product_t *product, size_t at_once, scratch_t *scratch) {
+  return (product->dtype == CRK_DTYPE_BF16 ||
+          crk_priv_alloc_spare(self, product->columns * product->k * 2, &scratch->x)) &&
+         (product->dtype != CRK_DTYPE_F16 ||
+          crk_priv_alloc_spare(self, product->columns * product->rows * 4, &scratch->dst)) &&
+         crk_priv_alloc_spare(self, at_once * product->k * 2, &scratch->weights);
 }
 
-static bool give_scratch(crk_device_t self, const scratch_t *scratch) {
-  bool done = crk_free(self, scratch->x) == CRK_OK;
-  done = crk_free(self, scratch->dst) == CRK_OK && done;
-  return crk_free(self, scratch->weights) == CRK_OK && done;
+static crk_status_t give_scratch(crk_device_t self, crk_status_t status, const scratch_t *scratch) {
+  status = crk_priv_free_after(self, status, scratch->x);
+  status = crk_priv_free_after(self, status, scratch->dst);
+  return crk_priv_free_after(self, status, scratch->weights);
 }
 
-static bool cast(crk_device_t self, crk_dtype_t from, crk_dtype_t to, size_t count, const void *src, void *dst) {
+static crk_status_t cast(crk_device_t self, crk_dtype_t from, crk_dtype_t to, size_t count, const void *src,
+                         void *dst) {
   const crk_layout_t layout = {.rank = 1, .dims = {count}, .strides = {1}};
   return crk_cast(self, from, to, &layout, (crk_const_view_t){src, count * crk_dtype_size(from)},
-                  (crk_view_t){dst, count * crk_dtype_size(to)}) == CRK_OK;
+                  (crk_view_t){dst, count * crk_dtype_size(to)});
 }
 
-/* Makes `at_once` rows of dst after the other. */
-static bool multiply_parts(crk_device_t self, const crk_product_t *product, size_t at_once, const scratch_t *scratch) {
+/* Makes `at_once` rows of dst after the other. is_done stays false if the library refuses a product. */
+static crk_status_t multiply_parts(crk_device_t self, const crk_product_t *product, size_t at_once,
+                                   const scratch_t *scratch, bool *is_done) {
   const crk_quant_info_t *info = product->info;
   const size_t k = product->k, row_bytes = k / info->elements * info->bytes;
   const bool is_wide = product->dtype != CRK_DTYPE_BF16;
@@ -63,31 +64,38 @@ static bool multiply_parts(crk_device_t self, const crk_product_t *product, size
     const size_t rows = crk_priv_least(at_once, product->rows - row);
     const crk_const_view_t part = {(const char *)product->weights + row * row_bytes, rows * row_bytes};
     const crk_view_t numbers = {scratch->weights, rows * k * 2};
-    if (crk_dequantize(self, product->quant, CRK_DTYPE_BF16, rows * k, part, numbers) != CRK_OK) {
-      return false;
-    }
+    CRK_TRY(crk_dequantize(self, product->quant, CRK_DTYPE_BF16, rows * k, part, numbers));
     gemm.n = (int32_t)rows;
     gemm.dst = dst + row * (is_wide ? 4 : 2);
     if (!crk_priv_blas_multiply(self, &gemm)) {
-      return false;
+      return CRK_OK;
     }
   }
-  return true;
+  *is_done = true;
+  return CRK_OK;
 }
 
-bool crk_priv_product_by_blas(crk_device_t self, const crk_product_t *product) {
+static crk_status_t multiply(crk_device_t self, const crk_product_t *product, size_t at_once, const scratch_t *scratch,
+                             bool *is_done) {
+  const size_t inputs = product->columns * product->k, results = product->columns * product->rows;
+  if (scratch->x != NULL) {
+    CRK_TRY(cast(self, product->dtype, CRK_DTYPE_BF16, inputs, product->x, scratch->x));
+  }
+  CRK_TRY(multiply_parts(self, product, at_once, scratch, is_done));
+  if (*is_done && scratch->dst != NULL) {
+    CRK_TRY(cast(self, CRK_DTYPE_F32, product->dtype, results, scratch->dst, product->dst));
+  }
+  return crk_priv_operation(self, product->where, CRK_OK);
+}
+
+crk_status_t crk_priv_product_by_blas(crk_device_t self, const crk_product_t *product, bool *is_done) {
+  *is_done = false;
   if (!is_for_blas(self, product)) {
-    return false;
+    return CRK_OK;
   }
   const size_t most = MOST_BYTES / 2 / product->k;
   const size_t at_once = crk_priv_ceil_div(product->rows, crk_priv_ceil_div(product->rows, most));
   scratch_t scratch = {NULL, NULL, NULL};
-  bool done = take_scratch(self, product, at_once, &scratch) == CRK_OK &&
-              (scratch.x == NULL ||
-               cast(self, product->dtype, CRK_DTYPE_BF16, product->columns * product->k, product->x, scratch.x)) &&
-              multiply_parts(self, product, at_once, &scratch) &&
-              (scratch.dst == NULL || cast(self, CRK_DTYPE_F32, product->dtype, product->columns * product->rows,
-                                           scratch.dst, product->dst)) &&
-              crk_priv_operation(self, product->where, CRK_OK) == CRK_OK;
-  return give_scratch(self, &scratch) && done;
+  const bool has_scratch = take_scratch(self, product, at_once, &scratch);
+  return give_scratch(self, has_scratch ? multiply(self, product, at_once, &scratch, is_done) : CRK_OK, &scratch);
 }

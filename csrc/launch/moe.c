@@ -553,7 +553,7 @@ crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtyp
     const size_t most = NUMBERS_BYTES / 2 / (rows * k);
     const size_t at_once = crk_priv_ceil_div(experts, crk_priv_ceil_div(experts, most));
     void *numbers;
-    if (crk_alloc(self, at_once * rows * k * 2, &numbers) == CRK_OK) {
+    if (crk_priv_alloc_spare(self, at_once * rows * k * 2, &numbers)) {
       const crk_status_t status = launch_moe_numbers(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, type, numbers, at_once);
       return crk_priv_free_after(self, status, numbers);
     }

@@ -14,7 +14,9 @@ static crk_status_t multiply_columns(crk_device_t self, const char *where, crk_q
   if (columns <= CRK_MOST_VEC_COLUMNS) {
     return crk_priv_product_by_vectors(self, &product);
   }
-  return crk_priv_product_by_blas(self, &product) ? CRK_OK : crk_priv_product_by_tiles(self, &product);
+  bool is_done;
+  CRK_TRY(crk_priv_product_by_blas(self, &product, &is_done));
+  return is_done ? CRK_OK : crk_priv_product_by_tiles(self, &product);
 }
 
 crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,

@@ -36,9 +36,9 @@ enum { CRK_GROUP_THREADS = 32 };
 crk_status_t crk_priv_product_by_vectors(crk_device_t self, const crk_product_t *product);
 crk_status_t crk_priv_product_by_tiles(crk_device_t self, const crk_product_t *product);
 
-/* Makes numbers of the weights and multiplies by the device's BLAS library, if that is faster than by_tiles. Returns
- * false if it is not, or if the library or the memory lacks: dst is then not made. */
-bool crk_priv_product_by_blas(crk_device_t self, const crk_product_t *product);
+/* Makes numbers of the weights and multiplies by the device's BLAS library, if that is faster than by_tiles. Sets
+ * is_done to false if it is not, or if the library or the memory lacks: dst is then not made. */
+crk_status_t crk_priv_product_by_blas(crk_device_t self, const crk_product_t *product, bool *is_done);
 
 /* Divides a product's rows among blocks of CRK_VEC_WAVES waves, and returns the number of blocks, at least one. It is
  * small enough for the GPU to hold all blocks of `products` such products at once. The product's `rows` and `columns`

@@ -11,6 +11,10 @@
  * idle stream. */
 enum { IDLE_POLLS = 64 };
 
+/* How often, and for how long at a time, a trim waits until no handle keeps launches. */
+enum { CLEAR_TURNS = 50 };
+static const double CLEAR_SECONDS = 0.001;
+
 /* A large segment goes back when it was empty for this many synchronisations, and a multiple of that number looks for
  * such segments. They remain after the conversion of weights, or after a long prompt. A program that generates text
  * synchronises once per token, and the wait for a driver that frees gigabytes must be rare there. So what loading
@@ -32,7 +36,9 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
     return false;
   }
   bool is_idle = false;
-  if (crk_priv_capturing(device)) {
+  if (!crk_priv_replay_is_clear(device)) {
+    /* Launches that are kept may use what was freed behind them. To launch them here would wait with the lock held. */
+  } else if (crk_priv_capturing(device)) {
     /* crk_graph_begin has marked the blocks that were freed before its wait. Work that another thread gave between this
      * wait and the capture may still use the others. */
     is_idle = !crk_priv_bins_has_any(&memory->bins);
@@ -40,7 +46,7 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
     for (int i = 0; i < 2 && !is_idle; i++) { /* an old fence may have to be recorded again */
       if (memory->fence_stamp == 0) {
         const uint64_t stamp = ++heap->clock;
-        if (driver->event_record(heap->gpu, memory->fence, crk_priv_stream(device)) != CRK_OK) {
+        if (driver->event_record(heap->gpu, memory->fence, device->own_stream) != CRK_OK) {
           break;
         }
         memory->fence_stamp = stamp;
@@ -173,8 +179,23 @@ typedef struct waits {
   uint64_t stamp;
 } waits_t;
 
+/* Waits for a moment in which no handle keeps launches, since to record an event would launch them with the heap's lock
+ * held. Not for ever: another thread may launch all the time. Leaves the lock meanwhile. */
+static void await_clear(crk_heap_t *heap) {
+  for (int turn = 0; turn < CLEAR_TURNS; turn++) {
+    crk_device_t device = heap->handles;
+    while (device != NULL && crk_priv_replay_is_clear(device)) {
+      device = device->memory.next;
+    }
+    if (device == NULL) {
+      return;
+    }
+    crk_priv_condition_wait_for(&heap->freed, &heap->lock, CLEAR_SECONDS);
+  }
+}
+
 /* Records the events. The heap's lock keeps the handles open. A handle with a closed gate is left out, and so is one
- * that is being captured: its blocks stay bound to its stream. */
+ * that is being captured or keeps launches: its blocks stay bound to its stream. */
 static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
   size_t handles = 0;
   for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
@@ -193,7 +214,7 @@ static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
       continue;
     }
     crk_event_t event = NULL;
-    if (!crk_priv_capturing(device)) {
+    if (!crk_priv_capturing(device) && crk_priv_replay_is_clear(device)) {
       status = crk_priv_event_create(device, &event);
       status = status == CRK_OK ? crk_priv_event_record(event, device, epoch) : status;
     }
@@ -233,6 +254,7 @@ static crk_status_t waits_end(crk_heap_t *heap, waits_t *waits) {
 crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t reserver) {
   waits_t waits = {NULL, 0, 0};
   crk_priv_mutex_lock(&heap->lock);
+  await_clear(heap);
   for (int pool = 0; reserver != NULL && pool < 2; pool++) {
     uint32_t i;
     while ((i = crk_priv_bins_class(reserver->memory.reserved.pools[pool].occupied, 0)) < CRK_SIZE_CLASSES) {
@@ -244,8 +266,6 @@ crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t rese
   while (keep == 0 && heap->freeing > 0) { /* segments that other threads are returning right now */
     crk_priv_condition_wait(&heap->freed, &heap->lock);
   }
-  heap->replaced_bytes = 0; /* the program has entered a new phase */
-  heap->unused_limit = 0;
   if (heap->cached_bytes <= keep || (heap->oldest_empty == NULL && keep > 0)) {
     crk_priv_mutex_unlock(&heap->lock);
     return CRK_OK;

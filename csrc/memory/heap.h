@@ -111,6 +111,9 @@ crk_status_t crk_priv_heap_driver_alloc(crk_device_t self, size_t bytes, void **
 crk_status_t crk_priv_heap_host_alloc(crk_device_t self, size_t bytes, void **ptr);
 crk_status_t crk_priv_heap_coherent_alloc(crk_device_t self, size_t bytes, void **ptr); /* host memory */
 
+/* As crk_alloc, for memory that the caller can do without: it empties no cache. Returns false where there is none. */
+bool crk_priv_alloc_spare(crk_device_t self, size_t bytes, void **ptr);
+
 /* Waits for the handle's stream, which is not being captured. If the other streams of the GPU are idle too, it then
  * returns segments to the driver: unused ones, and those above the cache's limit. */
 crk_status_t crk_priv_heap_synchronize(crk_device_t device);

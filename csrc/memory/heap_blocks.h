@@ -23,7 +23,8 @@ struct crk_segment {
 };
 
 /* Tells a sanitizer that memory must not be accessed, or that it may be accessed again. Only for the CPU device, whose
- * work is done when a call returns. On other devices, work in the stream may still use freed memory. */
+ * work is done when a call returns; crk_free launches what the handle keeps. On other devices, work in the stream may
+ * still use freed memory. */
 static inline void crk_priv_heap_poison(const crk_heap_t *heap, void *ptr, size_t bytes) {
   if (heap->driver->backend == CRK_BACKEND_CPU) {
     CRK_SAN_POISON(ptr, bytes);

@@ -122,11 +122,14 @@ static void count_live(crk_device_t device, const crk_block_t *block) {
   stats->peak_live_bytes = crk_priv_greatest(stats->peak_live_bytes, stats->live_bytes);
 }
 
+/* What an allocation empties where the driver is out of memory: nothing, the cache, or also what the handle has
+ * reserved. */
+typedef enum shortage { EMPTY_NOTHING, EMPTY_CACHE, EMPTY_RESERVED } shortage_t;
+
 /* Allocates a segment from the driver and returns its free block of at least `bytes`. If the driver is out of memory,
- * returns a cached block instead, where emptying the cache made one available. What `reserver` has reserved is emptied
- * too, unless it is NULL. The caller does not hold the heap's lock; on success, this function returns with the lock
- * held. */
-static crk_status_t segment_create(crk_device_t self, const char *where, size_t bytes, crk_device_t reserver,
+ * returns a cached block instead, where emptying the cache made one available. The caller does not hold the heap's
+ * lock; on success, this function returns with the lock held. */
+static crk_status_t segment_create(crk_device_t self, const char *where, size_t bytes, shortage_t shortage,
                                    crk_block_t **block) {
   crk_heap_t *heap = self->context->heap;
   crk_segment_t *segment = calloc(1, sizeof *segment);
@@ -148,8 +151,8 @@ static crk_status_t segment_create(crk_device_t self, const char *where, size_t 
     segment->bytes = bytes;
     status = self->driver->alloc(self->driver_device, bytes, &ptr);
   }
-  if (status == CRK_OUT_OF_MEMORY) {
-    crk_priv_heap_trim(heap, 0, reserver);
+  if (status == CRK_OUT_OF_MEMORY && shortage != EMPTY_NOTHING) {
+    crk_priv_heap_trim(heap, 0, shortage == EMPTY_RESERVED ? self : NULL);
     crk_priv_mutex_lock(&heap->lock);
     *block = find_cached(heap, self, bytes); /* other streams no longer use their free blocks */
     if (*block == NULL && crk_priv_heap_is_cut(heap)) {
@@ -191,9 +194,7 @@ fail:
   return status;
 }
 
-crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_alloc");
-  CRK_REFUSE_IF(ptr == NULL, "crk_alloc: ptr is NULL");
+static crk_status_t allocate(crk_device_t self, size_t bytes, shortage_t shortage, void **ptr) {
   if (bytes == 0) {
     *ptr = NULL;
     return CRK_OK;
@@ -221,7 +222,7 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
           "call crk_memory_reserve(%zu) before crk_graph_begin",
           bytes, bytes);
     }
-    CRK_TRY(segment_create(self, "crk_alloc", size, self, &block));
+    CRK_TRY(segment_create(self, "crk_alloc", size, shortage, &block));
   }
   const bool is_given = give_out(heap, self, block, size, capture);
   if (is_given) {
@@ -234,11 +235,26 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
                   : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_alloc: no host memory for the table of allocations");
 }
 
+crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_alloc");
+  CRK_REFUSE_IF(ptr == NULL, "crk_alloc: ptr is NULL");
+  return allocate(self, bytes, EMPTY_RESERVED, ptr);
+}
+
+bool crk_priv_alloc_spare(crk_device_t self, size_t bytes, void **ptr) {
+  return allocate(self, bytes, EMPTY_NOTHING, ptr) == CRK_OK;
+}
+
 crk_status_t crk_free(crk_device_t self, void *ptr) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_free");
   if (ptr == NULL) {
     return CRK_OK;
   }
+#if defined(CRK_ASAN) /* launches that are kept may use the memory, which is poisoned below */
+  if (self->driver->backend == CRK_BACKEND_CPU && crk_priv_replays(self)) {
+    crk_priv_replay_end(self);
+  }
+#endif
   crk_heap_t *heap = self->context->heap;
   crk_priv_mutex_lock(&heap->lock);
   crk_block_t *block = crk_priv_table_find(heap, ptr);
@@ -289,7 +305,7 @@ crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes) {
   crk_block_t *block = find_cached(heap, self, size);
   if (block == NULL) {
     crk_priv_mutex_unlock(&heap->lock);
-    CRK_TRY(segment_create(self, "crk_memory_reserve", size, NULL, &block));
+    CRK_TRY(segment_create(self, "crk_memory_reserve", size, EMPTY_CACHE, &block));
   }
   crk_priv_block_cut(heap, block, size);
   crk_priv_block_take(heap, block);
@@ -299,12 +315,19 @@ crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes) {
   return CRK_OK;
 }
 
+/* The program has entered a new phase: what may go back below the cache's limit counts from here. */
+static void begin_phase_locked(crk_heap_t *heap) {
+  heap->replaced_bytes = 0;
+  heap->unused_limit = 0;
+}
+
 crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_set_cache_limit");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_memory_set_cache_limit"));
   crk_heap_t *heap = self->context->heap;
   crk_priv_mutex_lock(&heap->lock);
   heap->limit = bytes;
+  begin_phase_locked(heap);
   crk_priv_mutex_unlock(&heap->lock);
   return crk_priv_heap_trim(heap, bytes, NULL);
 }
@@ -312,7 +335,11 @@ crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes) {
 crk_status_t crk_memory_trim(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_trim");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_memory_trim"));
-  return crk_priv_heap_trim(self->context->heap, 0, self);
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  begin_phase_locked(heap);
+  crk_priv_mutex_unlock(&heap->lock);
+  return crk_priv_heap_trim(heap, 0, self);
 }
 
 _Static_assert(sizeof(crk_memory_stats_t) == CRK_SIZED_UP_TO(crk_memory_stats_t, peak_driver_bytes),

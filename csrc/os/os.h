@@ -18,12 +18,14 @@ typedef struct {
 typedef struct {
   void *opaque;
 } crk_condition_t;  /* a CONDITION_VARIABLE */
+typedef void *crk_thread_t; /* a HANDLE */
 #define CRK_MUTEX_INIT     {0}
 #define CRK_CONDITION_INIT {0}
 #else
 #include <pthread.h>
 typedef pthread_mutex_t crk_mutex_t;
 typedef pthread_cond_t crk_condition_t;
+typedef pthread_t crk_thread_t;
 #define CRK_MUTEX_INIT     PTHREAD_MUTEX_INITIALIZER
 #define CRK_CONDITION_INIT PTHREAD_COND_INITIALIZER
 #endif
@@ -41,8 +43,9 @@ void crk_priv_condition_wait_for(crk_condition_t *condition, crk_mutex_t *mutex,
 void crk_priv_condition_signal(crk_condition_t *condition); /* wakes one waiting thread */
 void crk_priv_condition_broadcast(crk_condition_t *condition);
 
-/* Starts a detached thread. */
-bool crk_priv_thread_start(void (*body)(void *), void *context);
+/* Starts a thread. It is detached unless `thread` is given, which crk_priv_thread_join then takes, once. */
+bool crk_priv_thread_start(void (*body)(void *), void *context, crk_thread_t *thread);
+void crk_priv_thread_join(crk_thread_t thread); /* waits for its end */
 
 /* The number of threads that can run at once, at least 1. Respects the CPU affinity of the process. */
 uint32_t crk_priv_cpu_count(void);

@@ -80,7 +80,7 @@ static void *thread_main(void *argument) {
   return NULL;
 }
 
-bool crk_priv_thread_start(void (*body)(void *), void *context) {
+bool crk_priv_thread_start(void (*body)(void *), void *context, crk_thread_t *thread) {
   start_t *start = malloc(sizeof *start);
   if (start == NULL) {
     return false;
@@ -92,15 +92,19 @@ bool crk_priv_thread_start(void (*body)(void *), void *context) {
     free(start);
     return false;
   }
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_t thread;
-  const int code = pthread_create(&thread, &attributes, thread_main, start);
+  pthread_attr_setdetachstate(&attributes, thread != NULL ? PTHREAD_CREATE_JOINABLE : PTHREAD_CREATE_DETACHED);
+  pthread_t started;
+  const int code = pthread_create(&started, &attributes, thread_main, start);
   pthread_attr_destroy(&attributes);
   if (code != 0) {
     free(start);
+  } else if (thread != NULL) {
+    *thread = started;
   }
   return code == 0;
 }
+
+void crk_priv_thread_join(crk_thread_t thread) { pthread_join(thread, NULL); }
 
 uint32_t crk_priv_cpu_count(void) {
 #if defined(__linux__)

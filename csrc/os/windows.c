@@ -66,20 +66,29 @@ static unsigned __stdcall thread_main(void *argument) {
   return 0;
 }
 
-bool crk_priv_thread_start(void (*body)(void *), void *context) {
+bool crk_priv_thread_start(void (*body)(void *), void *context, crk_thread_t *thread) {
   start_t *start = malloc(sizeof *start);
   if (start == NULL) {
     return false;
   }
   start->body = body;
   start->context = context;
-  const uintptr_t thread = _beginthreadex(NULL, 0, thread_main, start, 0, NULL);
-  if (thread == 0) {
+  const uintptr_t started = _beginthreadex(NULL, 0, thread_main, start, 0, NULL);
+  if (started == 0) {
     free(start);
     return false;
   }
-  CloseHandle((HANDLE)thread);
+  if (thread != NULL) {
+    *thread = (HANDLE)started;
+  } else {
+    CloseHandle((HANDLE)started);
+  }
   return true;
+}
+
+void crk_priv_thread_join(crk_thread_t thread) {
+  WaitForSingleObject(thread, INFINITE);
+  CloseHandle(thread);
 }
 
 uint32_t crk_priv_cpu_count(void) {

@@ -87,7 +87,7 @@ void crk_priv_pool_run(uint32_t wanted, void (*body)(void *context), void *conte
   if (!started) {
     /* A thread that cannot be started does not matter: the others do the work. */
     started = true;
-    while (workers + 1 < width_locked() && crk_priv_thread_start(worker_main, NULL)) {
+    while (workers + 1 < width_locked() && crk_priv_thread_start(worker_main, NULL, NULL)) {
       workers++;
     }
   }

@@ -49,6 +49,12 @@ crk_status_t crk_priv_hip_chain_create(crk_driver_device_t *device, const crk_dr
   NEED(hipGraphLaunch);
   NEED(hipGraphExecDestroy);
   NEED(hipGraphDestroy);
+  int version = 0;
+  (void)crk_priv_hip_path(&version);
+  if (version < CRK_HIP_VERSION(6, 2)) {
+    return crk_priv_error(CRK_UNSUPPORTED, "HIP %d.%d frees a graph that is running; 6.2 and later wait for its end",
+                          CRK_HIP_VERSION_MAJOR(version), CRK_HIP_VERSION_MINOR(version));
+  }
   CRK_TRY(crk_priv_hip_bind(device));
   crk_driver_chain_t *fresh = calloc(1, sizeof *fresh + count * sizeof *fresh->nodes);
   if (fresh == NULL) {

@@ -156,8 +156,9 @@ CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t q
  *
  * NVIDIA GPUs multiply in another way from 65 columns on, with at least 2^22 weights, if cuBLAS is there. Weights and
  * activations are rounded to bf16, and sums are f32, in cuBLAS's order. Both roundings together are a third of that of
- * activations to 8 bits. A NaN in x then makes its column NaN. Scratch memory is at most 256 MiB for the weights, 2
- * bytes per activation unless they are BF16, and 4 bytes per element of an F16 dst.
+ * activations to 8 bits. A NaN in x then makes its column NaN, and an infinity acts as in any product of numbers.
+ * Scratch memory is at most 256 MiB for the weights, 2 bytes per activation unless they are BF16, and 4 bytes per
+ * element of an F16 dst. Where the memory lacks, products are made as with fewer columns.
  *
  * Where d or dmin of a block of weights is infinite, no element of its row is finite. Where it is NaN, all are NaN. An
  * infinity in x makes its column NaN. A NaN in x counts as 0, as on Candle's CPU device. Other rows and columns are not
