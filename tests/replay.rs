@@ -269,6 +269,29 @@ fn a_kept_launch_begins_by_itself() {
     });
 }
 
+/// Memory is freed while launches that use it are kept. A sanitizer would report a kept launch that comes later.
+#[test]
+fn what_kept_launches_use_is_freed() {
+    each("what_kept_launches_use_is_freed", |target| {
+        let device = opened(target, "1");
+        let layout = Layout::contiguous(&[1000]).expect("a layout");
+        let results = [(); 7].map(|()| device.upload(&[1f32; 1000]).expect("memory"));
+        for round in 0..12 {
+            for (i, result) in results.iter().enumerate() {
+                let scratch = device.alloc(4000).expect("memory");
+                let number = (round * 10 + i) as f64;
+                device.affine(F32, &layout, result, &scratch, 0.0, number).expect("a launch");
+                device.unary(UnaryOp::Neg, F32, &layout, &scratch, result).expect("a launch");
+            }
+            for (i, result) in results.iter().enumerate() {
+                let expected = -((round * 10 + i) as f32);
+                assert_eq!(result.download::<f32>().expect("a copy"), [expected; 1000], "round {round}, result {i}");
+            }
+        }
+        assert!(device.replays().expect("a count") > 0, "{}: no launch was replayed", target.name);
+    });
+}
+
 /// More sequences than a handle remembers, each three times.
 #[test]
 fn many_sequences() {
