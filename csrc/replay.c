@@ -269,7 +269,8 @@ static crk_status_t launch_now(crk_device_t device, const link_t *link, const vo
 
 /* Launches the first `count` of the current launches one by one, which were kept until now. */
 static crk_status_t launch_kept(crk_replay_t *self, uint32_t count) {
-  failure_t first = {.status = CRK_OK};
+  failure_t first;
+  first.status = CRK_OK;
   for (uint32_t i = 0; i < count; i++) {
     const void *args[MOST_ARGUMENTS];
     const link_t *link = &self->current.links[i];
@@ -489,6 +490,16 @@ static bool begin_expected(crk_replay_t *self, const link_t *link) {
   return self->expected != NULL;
 }
 
+/* Launches, and returns the failure of the kept launches before. */
+static crk_status_t launch_after(crk_replay_t *self, crk_status_t kept, const link_t *link, const void *const *args) {
+  failure_t first;
+  first.status = CRK_OK;
+  failure_note(&first, kept);
+  (void)launch_now(self->device, link, args);
+  chain_forget(self);
+  return failure_raise(&first);
+}
+
 static crk_status_t launch_locked(crk_replay_t *self, const link_t *link, const void *const *args) {
   if (!atomic_load(&self->is_on) || crk_priv_capturing(self->device) || !is_known(link->function) ||
       !sequence_append(&self->current, link, args)) {
@@ -505,15 +516,16 @@ static crk_status_t launch_locked(crk_replay_t *self, const link_t *link, const 
   if (self->expected != NULL) {
     return self->current.count == self->expected->given.count ? chain_launch(self) : CRK_OK;
   }
-  failure_t first = {.status = CRK_OK};
-  failure_note(&first, kept);
-  failure_note(&first, launch_now(self->device, link, args));
-  if (first.status != CRK_OK) {
+  if (kept != CRK_OK) {
+    return launch_after(self, kept, link, args);
+  }
+  const crk_status_t status = launch_now(self->device, link, args);
+  if (status != CRK_OK) {
     chain_forget(self);
   } else if (self->current.count >= self->most) {
     chain_seen(self);
   }
-  return failure_raise(&first);
+  return status;
 }
 
 crk_status_t crk_priv_launch(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block,
