@@ -40,6 +40,7 @@ CRK_FN void gate_columns(const T *x, const T *up, T *dst, block_q8_1 *columns, u
                   (uint64_t numel, const T *x, const T *up, T *dst, uint32_t threads)) { \
     crk::map_contiguous(numel, threads, crk::gate<crk::op##_op, T>{}, dst, x, up);       \
   }                                                                                      \
+  CRK_WAVES((crk::nd_waves<crk::op##_op, T>))                                            \
   CRK_ELEMENTWISE(gate_##op##_##suffix##_nd, CRK_LAUNCHED_THREADS,                       \
                   (crk_nd_t nd, const T *x, const T *up, T *dst, uint32_t threads)) {    \
     crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::gate<crk::op##_op, T>{}, dst, x, up); \

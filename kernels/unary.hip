@@ -203,11 +203,6 @@ struct unary_with {
   }
 };
 
-/* Waves per SIMD unit that the _nd kernels ask the compiler for. With f64, a long formula leaves registers for six.
- * Other types ask for nothing. */
-template <class T>
-[[maybe_unused]] inline constexpr int nd_waves = same<T, double> ? 6 : 1;
-
 }  // namespace
 }  // namespace crk
 
@@ -223,7 +218,7 @@ template <class T>
                   (uint64_t numel, const T *src, T *dst, uint32_t threads)) {           \
     crk::map_contiguous(numel, threads, crk::unary<crk::functor, T>{}, dst, src);       \
   }                                                                                     \
-  CRK_WAVES(crk::nd_waves<T>)                                                           \
+  CRK_WAVES((crk::nd_waves<crk::functor, T>))                                           \
   CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS,                          \
                   (crk_nd_t nd, const T *src, T *dst, uint32_t threads)) {              \
     crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::unary<crk::functor, T>{}, dst, src); \
@@ -241,7 +236,7 @@ template <class T>
                   (uint64_t numel, T param, const T *src, T *dst, uint32_t threads)) {                    \
     crk::map_contiguous(numel, threads, crk::unary_with<crk::functor, T>{param}, dst, src);               \
   }                                                                                                       \
-  CRK_WAVES(crk::nd_waves<T>)                                                                             \
+  CRK_WAVES((crk::nd_waves<crk::functor, T>))                                                             \
   CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS,                                            \
                   (crk_nd_t nd, T param, const T *src, T *dst, uint32_t threads)) {                       \
     crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::unary_with<crk::functor, T>{param}, dst, src);         \

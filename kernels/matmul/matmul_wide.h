@@ -206,14 +206,15 @@ CRK_FN void matmul_rope(const crk_wide_rope_t &call) {
   const T *const from[] = {begin, begin + first.step * matrix.row_stride};
   const uint64_t stride = (call.heads.interleaved + 1) * matrix.row_stride, strides[] = {stride, stride};
   multiply_wide<T, 2>(product, from, strides, mine.rows, [&](uint32_t row, const wide<T>(&sums)[2]) {
-    const head_pair pair(call.heads, static_cast<uint32_t>(mine.first) + row);
+    const crk_rope_heads_t &heads = reread(call).heads; /* nothing of this waits in registers */
+    const head_pair pair(heads, static_cast<uint32_t>(mine.first) + row);
     wide<T> a = sums[0], b = sums[1];
     if (matrix.bias != nullptr) {
-      const T *const bias = static_cast<const T *>(matrix.bias) + pair.row(call.heads);
+      const T *const bias = static_cast<const T *>(matrix.bias) + pair.row(heads);
       a += convert<wide<T>>(bias[0]);
       b += convert<wide<T>>(bias[pair.step]);
     }
-    pair.store(call.heads, at, matrix.dst, convert<T>(a), convert<T>(b));
+    pair.store(heads, at, matrix.dst, convert<T>(a), convert<T>(b));
   });
 }
 

@@ -36,7 +36,8 @@
 
 /* CRK_WAVES(waves)
  *
- * Stands before another kernel macro, and limits that kernel's registers as CRK_STREAMING does. */
+ * Stands before another kernel macro. On AMD GPUs, the compiler limits that kernel's registers, so that `waves` waves
+ * fit on any SIMD unit. clang 15 sets no limit. */
 
 /* CRK_MODULE(stem) stands once, at the end of kernels/<stem>.hip. */
 

@@ -377,6 +377,9 @@ CRK_FN void add_column(const crk_reduce_space_t &space, typename R::state (&stat
       }
       CRK_UNROLL
       for (int k = 0; k < depth; k++) {
+        if (is_position<R> && same<T, double> && k == depth / 2) {
+          keep_order(); /* else too many outcomes of comparisons are in scalar registers at once */
+        }
         add_column_elements<R, V>(state, x[k], static_cast<uint32_t>(i + k * step));
       }
     }

@@ -17,14 +17,18 @@
 #define CRK_KERNEL(name, max_threads, params) \
   extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads))) void name params
 
-/* Two cases have no limit. A SIMD unit with 256 registers per lane would leave eight waves 32 registers each, which is
- * too few. clang 15 would keep the limit by moving values to memory. */
-#if __clang_major__ < 16 || CRK_ARCH_REGISTERS == 256
+/* clang 15 would keep a limit by moving values to memory. */
+#if __clang_major__ < 16
 #define CRK_WAVES(waves)
 #else
 #define CRK_WAVES(waves) __attribute__((amdgpu_waves_per_eu(waves)))
 #endif
+/* A SIMD unit with 256 registers per lane would leave eight waves 32 registers each, which is too few. */
+#if CRK_ARCH_REGISTERS == 256
+#define CRK_STREAMING(name, max_threads, waves, params) CRK_KERNEL(name, max_threads, params)
+#else
 #define CRK_STREAMING(name, max_threads, waves, params) CRK_WAVES(waves) CRK_KERNEL(name, max_threads, params)
+#endif
 #define CRK_MODULE(stem)
 
 #define CRK_LARGE_SHARED 0
