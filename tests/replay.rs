@@ -277,12 +277,13 @@ fn what_kept_launches_use_is_freed() {
         let layout = Layout::contiguous(&[1000]).expect("a layout");
         let results = [(); 7].map(|()| device.upload(&[1f32; 1000]).expect("memory"));
         for round in 0..12 {
-            for (i, result) in results.iter().enumerate() {
-                let scratch = device.alloc(4000).expect("memory");
+            let scratch = [(); 7].map(|()| device.alloc(4000).expect("memory"));
+            for (i, (result, scratch)) in results.iter().zip(&scratch).enumerate() {
                 let number = (round * 10 + i) as f64;
-                device.affine(F32, &layout, result, &scratch, 0.0, number).expect("a launch");
-                device.unary(UnaryOp::Neg, F32, &layout, &scratch, result).expect("a launch");
+                device.affine(F32, &layout, result, scratch, 0.0, number).expect("a launch");
+                device.unary(UnaryOp::Neg, F32, &layout, scratch, result).expect("a launch");
             }
+            drop(scratch); // some launches are still kept
             for (i, result) in results.iter().enumerate() {
                 let expected = -((round * 10 + i) as f32);
                 assert_eq!(result.download::<f32>().expect("a copy"), [expected; 1000], "round {round}, result {i}");
