@@ -3,9 +3,9 @@
 #include "blas/blas.h"
 #include "launch/product.h"
 
-/* The weights are written and read once more, whatever the number of columns. That pays from LEAST_COLUMNS on: a product
- * that needs more than one tile of 64 columns takes twice as long (docs/matmul.md). With fewer than LEAST_WEIGHTS
- * weights, the launches take longer than the product.
+/* The weights are written and read once more, whatever the number of columns. That pays from LEAST_COLUMNS on: a
+ * product that needs more than one tile of 64 columns takes twice as long (docs/matmul.md). With fewer than
+ * LEAST_WEIGHTS weights, the launches take longer than the product.
  *
  * Weights take scratch memory: MOST_BYTES of numbers at a time. */
 enum { LEAST_COLUMNS = 65, LEAST_WEIGHTS = 1 << 22, MOST_BYTES = 256 << 20 };

@@ -33,8 +33,8 @@ inline constexpr int elements_at_once = Op::weight == LONG || (Op::weight == MED
                                         : same<T, f8e4m3>                                              ? 4
                                                                                                        : 0;
 
-/* Waves per SIMD unit that the _nd kernels ask the compiler for. A long formula in f64 leaves registers for six. If such
- * a kernel asked for nothing, gfx906 would spill scalar registers. Other kernels ask for nothing. */
+/* Waves per SIMD unit that the _nd kernels ask the compiler for. A long formula in f64 leaves registers for six. If
+ * such a kernel asked for nothing, gfx906 would spill scalar registers. Other kernels ask for nothing. */
 template <class Op, class T>
 [[maybe_unused]] inline constexpr int nd_waves = Op::weight == LONG && same<T, double> ? 6 : 1;
 
