@@ -1,8 +1,9 @@
-/* Kernels of the module `norm`, for the launchers: softmax, rmsnorm and layernorm along rows (reduce/norm*.h), and
- * batch norm (elementwise/batch_norm.h). This file only names the instances. */
+/* Kernels of the module `norm`, for the launchers: softmax, rmsnorm and layernorm along rows (reduce/norm*.h), batch
+ * norm (elementwise/batch_norm.h) and group norm (reduce/group_norm.h). This file only names the instances. */
 #include "elementwise/batch_norm.h"
 #include "elementwise/instances.h"
 #include "reduce/add_norm.h"
+#include "reduce/group_norm.h"
 #include "reduce/norm.h"
 #include "reduce/norm_long.h"
 #include "reduce/norm_rows.h"
@@ -90,5 +91,20 @@ CRK_ADD_NORMS(bf16, crk::bf16)
   }
 #define CRK_BATCH_NORMS(suffix, T) CRK_BATCH_NORM(suffix, T, even) CRK_BATCH_NORM(suffix, T, any)
 CRK_FLOAT_TYPES(CRK_BATCH_NORMS)
+
+#define CRK_GROUP_NORM(suffix, T, rows, end, silu)                                                            \
+  CRK_ELEMENTWISE(groupnorm_##suffix##_##rows##end, CRK_LAUNCHED_THREADS,                                     \
+                  (crk_batch_norm_t call, const T *x, T *dst, const crk::wide<T> *norms, uint32_t threads)) { \
+    crk::batch_norm_##rows(CRK_ND_ARGUMENT(call), threads, x, dst, crk::row_parameters<T, silu>{norms});      \
+  }
+#define CRK_GROUP_NORMS(suffix, T)                                                        \
+  CRK_COOPERATIVE(groupstats_##suffix, CRK_GROUP_NORM_THREADS, (crk_group_norm_t call)) { \
+    crk::group_stats<T>(CRK_ND_ARGUMENT(call));                                           \
+  }                                                                                       \
+  CRK_GROUP_NORM(suffix, T, even, , false)                                                \
+  CRK_GROUP_NORM(suffix, T, any, , false)                                                 \
+  CRK_GROUP_NORM(suffix, T, even, _silu, true)                                            \
+  CRK_GROUP_NORM(suffix, T, any, _silu, true)
+CRK_FLOAT_TYPES(CRK_GROUP_NORMS)
 
 CRK_MODULE(norm)

@@ -1,4 +1,4 @@
-// include/ fnv1a 6854c963eb2a987934aea269a4882e18
+// include/ fnv1a 705d9a347d0f7d2b44327f68758bec9b
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3778,6 +3778,28 @@ unsafe extern "C" {
         x: crk_const_view_t,
         mean: crk_const_view_t,
         var: crk_const_view_t,
+        weight: crk_const_view_t,
+        bias: crk_const_view_t,
+        dst: crk_view_t,
+        eps: f64,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Group norm: dst\[b\]\[c\]\[i\] = (x\[b\]\[c\]\[i\] - m) \* s + bias\[c\], where m and v are mean and variance of the elements of the
+ channel's group in image b, and s = weight\[c\] / sqrt(v + eps). `layout` is that of x and has at least two dims: the
+ batch, the channels, and others, which i counts. The `groups` groups divide the channels. weight and bias have an
+ element per channel, are contiguous and must not overlap `dst`; {NULL, 0} stands for ones and for zeros. With `silu`,
+ dst is silu of that, rounded to the dtype before and after. Statistics are f32, or f64 if dtype is F64, to which eps
+ is rounded. They are joined in a fixed order, so results repeat bit for bit on a device.
+
+ Two launches. Scratch memory is 16 bytes per image and channel, and at most 64 KiB more; twice as much for F64.*/
+    pub fn crk_group_norm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        groups: usize,
+        silu: bool,
+        x: crk_const_view_t,
         weight: crk_const_view_t,
         bias: crk_const_view_t,
         dst: crk_view_t,

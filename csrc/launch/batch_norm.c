@@ -1,6 +1,5 @@
 /* Launcher of batch norm (kernels/elementwise/batch_norm.h). */
-#include "call/batch_norm_call.h"
-#include "launch/sliding.h"
+#include "launch/batch_norm.h"
 
 static const char where[] = "crk_batch_norm";
 
@@ -27,6 +26,22 @@ static void share_even_rows(crk_device_t self, crk_batch_norm_t *call, uint64_t 
   }
   crk_priv_divisor_init(&call->lanes, lanes, call->wide != 0);
   call->steps = rows * lanes;
+}
+
+uint64_t crk_priv_batch_norm_walk(crk_device_t self, crk_batch_norm_t *walk, size_t numel, size_t rows, size_t channels,
+                                  uint32_t bytes, const void *x, const void *dst, bool *is_even) {
+  const uint32_t vector = 16 / bytes;
+  const size_t inner = numel / rows;
+  *is_even = inner % vector == 0 && ((uintptr_t)x | (uintptr_t)dst) % 16 == 0;
+  *walk = (crk_batch_norm_t){.numel = numel, .wide = numel > INT32_MAX};
+  crk_priv_divisor_init(&walk->inner, inner, walk->wide != 0);
+  crk_priv_divisor_init(&walk->channels, channels, walk->wide != 0);
+  if (!*is_even) {
+    return inner < vector ? numel : numel / vector + 1;
+  }
+  share_even_rows(self, walk, rows, inner / vector);
+  /* The CPU driver derives the number of cores from the number of threads, and its kernel counts elements. */
+  return self->driver->backend == CRK_BACKEND_CPU ? numel / vector + 1 : walk->steps;
 }
 
 crk_status_t crk_batch_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t x,
@@ -57,18 +72,10 @@ crk_status_t crk_batch_norm(crk_device_t self, crk_dtype_t dtype, const crk_layo
     CRK_TRY(check_parameter("bias", bias, channels, bytes, dst.ptr, size));
   }
 
-  const uint32_t vector = 16 / bytes;
-  const size_t inner = numel / rows;
-  const bool is_even = inner % vector == 0 && ((uintptr_t)first | (uintptr_t)dst.ptr) % 16 == 0;
-  crk_batch_norm_t call = {.numel = numel, .wide = numel > INT32_MAX};
-  crk_priv_divisor_init(&call.inner, inner, call.wide != 0);
-  crk_priv_divisor_init(&call.channels, channels, call.wide != 0);
-  uint64_t threads = inner < vector ? numel : numel / vector + 1;
-  if (is_even) {
-    share_even_rows(self, &call, rows, inner / vector);
-    /* The CPU driver derives the number of cores from the number of threads, and its kernel counts elements. */
-    threads = self->driver->backend == CRK_BACKEND_CPU ? threads : call.steps;
-  }
+  crk_batch_norm_t call;
+  bool is_even;
+  const uint64_t threads =
+      crk_priv_batch_norm_walk(self, &call, numel, rows, channels, bytes, first, dst.ptr, &is_even);
   crk_function_t function;
   const uint32_t form = is_even ? EVEN_ROWS : ANY_ROWS;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_BATCH_NORM + form * CRK_DTYPE_COUNT + (uint32_t)dtype, CRK_MODULE_NORM,

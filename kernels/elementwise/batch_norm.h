@@ -1,55 +1,76 @@
 /* Batch norm with given statistics: dst = (x - mean) / sqrt(var + eps) * weight + bias, with parameters per channel.
- * For kernels/norm.hip. Main functions: batch_norm_even for rows of whole packs of 16 bytes, aligned in x and in dst,
- * and batch_norm_any for all others. A row is the elements of one channel of one image (call/batch_norm_call.h). */
+ * And the second launch of a group norm, whose parameters are per row (reduce/group_norm.h makes them). For
+ * kernels/norm.hip. Main functions: batch_norm_even for rows of whole packs of 16 bytes, aligned in x and in dst, and
+ * batch_norm_any for all others. A row is the elements of one channel of one image (call/batch_norm_call.h).
+ *
+ * Parameters Of have a function of_row(s, row), which makes the norm of a row's elements. */
 #ifndef CRK_BATCH_NORM_H
 #define CRK_BATCH_NORM_H
 
 #include "call/batch_norm_call.h"
+#include "elementwise/activations.h"
 #include "elementwise/walk.h"
 #include "numbers/divisor.h"
 #include "numbers/packed.h"
 
 namespace crk {
 
-/* The parameters of all channels. A null weight stands for ones, a null bias for zeros. */
-template <class T>
-struct batch_norm_parameters {
-  const T *mean, *var, *weight, *bias;
-  wide<T> eps;
-};
-
-/* The norm of a channel's elements. All parameters are loaded at once: a load under a condition would wait for those
- * before it. Means are loaded in place of absent parameters. */
-template <class T>
-struct channel_norm {
+/* The norm of some elements. With Silu it is rounded to T, and silu of that follows. */
+template <class T, bool Silu>
+struct element_norm {
   using A = wide<T>;
   A mean, scale, bias;
 
-  CRK_FN channel_norm(const batch_norm_parameters<T> &of, uint64_t channel) {
-    const T m = of.mean[channel], v = of.var[channel], w = (of.weight != nullptr ? of.weight : of.mean)[channel],
-            b = (of.bias != nullptr ? of.bias : of.mean)[channel];
-    mean = convert<A>(m);
-    scale = rsqrt(convert<A>(v) + of.eps) * (of.weight != nullptr ? convert<A>(w) : A(1));
-    bias = of.bias != nullptr ? convert<A>(b) : A(0);
+  CRK_FN T operator()(T x) const {
+    const T y = convert<T>(fma(convert<A>(x) - mean, scale, bias));
+    if constexpr (Silu) {
+      return convert<T>(silu_of(convert<A>(y)));
+    } else {
+      return y;
+    }
   }
-  CRK_FN T operator()(T x) const { return convert<T>(fma(convert<A>(x) - mean, scale, bias)); }
 };
 
-/* The channel of a row. */
-template <class I>
-CRK_FN I channel_of(const crk_batch_norm_t &s, I row) {
-  return take_coordinate(row, s.channels);
-}
+/* The parameters of all channels. A null weight stands for ones, a null bias for zeros. All parameters are loaded at
+ * once: a load under a condition would wait for those before it. Means are loaded in place of absent parameters. */
+template <class T>
+struct batch_norm_parameters {
+  using A = wide<T>;
+  const T *mean, *var, *weight, *bias;
+  A eps;
+
+  template <class I>
+  CRK_FN element_norm<T, false> of_row(const crk_batch_norm_t &s, I row) const {
+    /* The CPU's rows are wide, and its divisors may be narrow. */
+    const I channel = on_host ? row % static_cast<I>(s.channels.size) : take_coordinate(row, s.channels);
+    const T m = mean[channel], v = var[channel], w = (weight != nullptr ? weight : mean)[channel],
+            b = (bias != nullptr ? bias : mean)[channel];
+    return {convert<A>(m), rsqrt(convert<A>(v) + eps) * (weight != nullptr ? convert<A>(w) : A(1)),
+            bias != nullptr ? convert<A>(b) : A(0)};
+  }
+};
+
+/* Of a group norm: mean, scale and bias of each row, and a number that is not used. */
+template <class T, bool Silu>
+struct row_parameters {
+  using A = wide<T>;
+  const A *norms;
+
+  template <class I>
+  CRK_FN element_norm<T, Silu> of_row(const crk_batch_norm_t &, I row) const {
+    const pack<A, 4> norm = load_aligned<A, 4>(norms + static_cast<uint64_t>(row) * 4);
+    return {norm.v[0], norm.v[1], norm.v[2]};
+  }
+};
 
 /* The walk on the CPU: along rows, so that a channel's norm is computed once per row. */
-template <class T>
-CRK_FN void batch_norm_runs(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst,
-                            const batch_norm_parameters<T> &of) {
+template <class T, class Of>
+CRK_FN void batch_norm_runs(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst, const Of &of) {
   const elements e(s.numel, threads);
   for (uint64_t i = e.first; i < e.end;) {
     const uint64_t row = i / s.inner.size, left = (row + 1) * s.inner.size - i;
     const uint64_t count = left < e.end - i ? left : e.end - i;
-    const channel_norm<T> norm(of, row % s.channels.size);
+    const auto norm = of.of_row(s, row);
     for (uint64_t j = 0; j < count; j++) {
       dst[i + j] = norm(x[i + j]);
     }
@@ -58,9 +79,8 @@ CRK_FN void batch_norm_runs(const crk_batch_norm_t &s, uint32_t threads, const T
 }
 
 /* A thread has up to Depth packs of a row, `lanes` packs after each other. */
-template <class I, int Depth, class T>
-CRK_FN void batch_norm_even_in(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst,
-                               const batch_norm_parameters<T> &of) {
+template <class I, int Depth, class T, class Of>
+CRK_FN void batch_norm_even_in(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst, const Of &of) {
   constexpr int V = 16 / static_cast<int>(sizeof(T));
   const I packs = static_cast<I>(s.inner.size) / V, lanes = static_cast<I>(s.lanes.size);
   const elements e(s.steps, threads);
@@ -73,7 +93,7 @@ CRK_FN void batch_norm_even_in(const crk_batch_norm_t &s, uint32_t threads, cons
       const I apart = lane + d * lanes < packs ? d * lanes : 0;
       values[d] = packed<T>::load(x + static_cast<uint64_t>(first + apart) * V);
     }
-    const channel_norm<T> norm(of, channel_of(s, row));
+    const auto norm = of.of_row(s, row);
     CRK_UNROLL
     for (int d = 0; d < Depth; d++) {
       const pack<T, V> y = apply_unrolled<T, V>(norm, values[d].all());
@@ -93,11 +113,10 @@ CRK_FN void batch_norm_even_in(const crk_batch_norm_t &s, uint32_t threads, cons
 
 /* Single elements until dst is aligned to 16 bytes, then packs, then single elements. A pack may cross the end of one
  * row; where it could cross more, all elements are single. */
-template <class I, class T>
-CRK_FN void batch_norm_any_in(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst,
-                              const batch_norm_parameters<T> &of) {
+template <class I, class T, class Of>
+CRK_FN void batch_norm_any_in(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst, const Of &of) {
   constexpr int V = 16 / static_cast<int>(sizeof(T));
-  const I inner = static_cast<I>(s.inner.size), channels = static_cast<I>(s.channels.size);
+  const I inner = static_cast<I>(s.inner.size);
   uint64_t head = 0, packs = 0;
   if (inner >= V) {
     const uint64_t to_aligned = (0 - reinterpret_cast<uintptr_t>(dst)) % 16 / sizeof(T);
@@ -109,9 +128,8 @@ CRK_FN void batch_norm_any_in(const crk_batch_norm_t &s, uint32_t threads, const
     const uint64_t at = head + p * V;
     const pack<T, V> values = load_pack<T, V>(x + at);
     I row = static_cast<I>(at);
-    const I left = inner - take_coordinate(row, s.inner), channel = channel_of(s, row);
-    const I after = left >= V ? channel : channel + 1 < channels ? channel + 1 : 0;
-    const channel_norm<T> here(of, channel), next(of, after);
+    const I left = inner - take_coordinate(row, s.inner);
+    const auto here = of.of_row(s, row), next = of.of_row(s, left >= V ? row : row + 1);
     const int count = left < V ? static_cast<int>(left) : V;
     pack<T, V> result;
     CRK_UNROLL
@@ -125,14 +143,13 @@ CRK_FN void batch_norm_any_in(const crk_batch_norm_t &s, uint32_t threads, const
     const uint64_t at = r < head ? r : r + packs * V;
     I row = static_cast<I>(at);
     take_coordinate(row, s.inner);
-    dst[at] = channel_norm<T>(of, channel_of(s, row))(x[at]);
+    dst[at] = of.of_row(s, row)(x[at]);
   }
 }
 
 /* `threads` are those of the grid. */
-template <class T>
-CRK_FN void batch_norm_even(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst,
-                            const batch_norm_parameters<T> &of) {
+template <class T, class Of>
+CRK_FN void batch_norm_even(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst, const Of &of) {
   if constexpr (on_host) {
     batch_norm_runs(s, threads, x, dst, of);
   } else if (s.wide) {
@@ -143,9 +160,8 @@ CRK_FN void batch_norm_even(const crk_batch_norm_t &s, uint32_t threads, const T
     batch_norm_even_in<uint32_t, 1>(s, threads, x, dst, of);
   }
 }
-template <class T>
-CRK_FN void batch_norm_any(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst,
-                           const batch_norm_parameters<T> &of) {
+template <class T, class Of>
+CRK_FN void batch_norm_any(const crk_batch_norm_t &s, uint32_t threads, const T *x, T *dst, const Of &of) {
   if constexpr (on_host) {
     batch_norm_runs(s, threads, x, dst, of);
   } else if (s.wide) {

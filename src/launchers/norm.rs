@@ -94,4 +94,21 @@ impl Device {
         let (weight, bias) = (self.optional(weight)?, self.optional(bias)?);
         launch!(self.crk_batch_norm(dtype, layout, self.view(x)?, mean, var, weight, bias, self.view(dst)?, eps))
     }
+
+    /// `(x - mean) / sqrt(variance + eps) * weight + bias`, with mean and variance of the channels of a group, which dim
+    /// 1 counts; with `silu`, silu of that: `crk_group_norm`. The weight or the bias may be absent.
+    #[allow(clippy::too_many_arguments)]
+    pub fn group_norm(
+        &self,
+        dtype: DType,
+        layout: &Layout,
+        (groups, silu): (usize, bool),
+        x: &Buffer,
+        (weight, bias): (Option<View<'_>>, Option<View<'_>>),
+        dst: &Buffer,
+        eps: f64,
+    ) -> Result<()> {
+        let (weight, bias) = (self.optional(weight)?, self.optional(bias)?);
+        launch!(self.crk_group_norm(dtype, layout, groups, silu, self.view(x)?, weight, bias, self.view(dst)?, eps))
+    }
 }

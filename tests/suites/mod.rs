@@ -8,6 +8,7 @@ mod conv;
 mod ffi;
 mod fused;
 mod golden;
+mod group_norm;
 mod heads;
 mod indexing;
 mod matmat;

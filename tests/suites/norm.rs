@@ -437,7 +437,8 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
             add(format!("captured/{root}"), Box::new(move |_| captured(target, op)));
             add(format!("refused/{root}"), Box::new(move |_| refused(target, op)));
         }
-        super::batch_norm::trials(target, add);
+        super::batch_norm::trials(target, &mut add);
+        super::group_norm::trials(target, add);
     }
     trials
 }

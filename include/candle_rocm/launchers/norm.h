@@ -69,6 +69,18 @@ CRK_API crk_status_t crk_batch_norm(crk_device_t self, crk_dtype_t dtype, const 
                                     crk_const_view_t x, crk_const_view_t mean, crk_const_view_t var,
                                     crk_const_view_t weight, crk_const_view_t bias, crk_view_t dst, double eps);
 
+/* Group norm: dst[b][c][i] = (x[b][c][i] - m) * s + bias[c], where m and v are mean and variance of the elements of the
+ * channel's group in image b, and s = weight[c] / sqrt(v + eps). `layout` is that of x and has at least two dims: the
+ * batch, the channels, and others, which i counts. The `groups` groups divide the channels. weight and bias have an
+ * element per channel, are contiguous and must not overlap `dst`; {NULL, 0} stands for ones and for zeros. With `silu`,
+ * dst is silu of that, rounded to the dtype before and after. Statistics are f32, or f64 if dtype is F64, to which eps
+ * is rounded. They are joined in a fixed order, so results repeat bit for bit on a device.
+ *
+ * Two launches. Scratch memory is 16 bytes per image and channel, and at most 64 KiB more; twice as much for F64. */
+CRK_API crk_status_t crk_group_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, size_t groups,
+                                    bool silu, crk_const_view_t x, crk_const_view_t weight, crk_const_view_t bias,
+                                    crk_view_t dst, double eps);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,175 @@
+/* The statistics of a group norm: mean and variance of rows, and from them what each channel needs. For
+ * kernels/norm.hip. Main function: group_stats. A row is a group of channels of one image (call/group_norm_call.h); the
+ * rows are normalised by a second launch (elementwise/batch_norm.h).
+ *
+ * A row is cut into parts, one block for each. A thread adds up differences from the mean of its first pack, so that
+ * little cancels where the mean is far from 0. Threads, waves and parts are joined by the formula for two sets (Chan,
+ * Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979), always in the
+ * same order. */
+#ifndef CRK_GROUP_NORM_H
+#define CRK_GROUP_NORM_H
+
+#include "call/group_norm_call.h"
+#include "numbers/divisor.h"
+#include "numbers/packed.h"
+#include "numbers/wave.h"
+#include "platform/blocks.h"
+
+namespace crk {
+namespace {
+
+/* Of some elements: their number, their mean, and the sum of the squares of their differences from it. */
+template <class A>
+struct moments {
+  A count, mean, squares, unused;
+};
+
+struct join_moments {
+  template <class A>
+  CRK_FN moments<A> operator()(const moments<A> &mine, const moments<A> &other) const {
+    const A count = mine.count + other.count, apart = other.mean - mine.mean;
+    const A share = count > A(0) ? other.count / count : A(0);
+    return {count, fma(apart, share, mine.mean), mine.squares + other.squares + apart * apart * (mine.count * share),
+            A(0)};
+  }
+};
+
+/* The elements that a thread has seen. */
+template <class A>
+struct shifted_sums {
+  A count = A(0), shift = A(0), sum = A(0), squares = A(0);
+
+  template <class T, int V>
+  CRK_FN void add(const pack<T, V> &x) {
+    A values[V], total = A(0);
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      values[j] = convert<A>(x.v[j]);
+      total += values[j];
+    }
+    shift = count == A(0) ? total * (A(1) / V) : shift;
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      const A apart = values[j] - shift;
+      sum += apart;
+      squares = fma(apart, apart, squares);
+    }
+    count += V;
+  }
+  CRK_FN moments<A> result() const {
+    const A mean = count > A(0) ? sum / count : A(0), left = squares - sum * mean;
+    return {count, shift + mean, left < A(0) ? A(0) : left, A(0)};
+  }
+};
+
+/* The sums of a thread over its packs of a part, and over the elements behind the last pack of the row. */
+template <class T>
+CRK_FN shifted_sums<wide<T>> add_part(const crk_group_norm_t &call, const T *row, uint32_t part) {
+  constexpr int V = 16 / static_cast<int>(sizeof(T)), depth = CRK_GROUP_NORM_DEPTH;
+  constexpr uint32_t threads = CRK_GROUP_NORM_THREADS;
+  const uint64_t packs = call.size / V, begin = part * call.part_packs;
+  const uint64_t end = begin + call.part_packs < packs ? begin + call.part_packs : packs;
+  shifted_sums<wide<T>> sums;
+  CRK_NO_UNROLL
+  for (uint64_t p = begin + thread_index().x; p < end; p += threads * depth) {
+    pack<T, V> some[depth];
+    CRK_UNROLL
+    for (int i = 0; i < depth; i++) {
+      const uint64_t at = p + i * threads;
+      some[i] = load_pack<T, V>(row + (at < end ? at : p) * V);
+    }
+    CRK_UNROLL
+    for (int i = 0; i < depth; i++) {
+      if (p + i * threads < end) {
+        sums.add(some[i]);
+      }
+    }
+  }
+  if (part + 1 == call.parts.size && thread_index().x < call.size % V) {
+    sums.add(pack<T, 1>{{row[packs * V + thread_index().x]}});
+  }
+  return sums;
+}
+
+/* What all threads of the block have, in thread 0. `room` is shared memory for a value per group of lanes. */
+template <class A>
+CRK_FN moments<A> join_block(moments<A> mine, moments<A> *room) {
+  constexpr uint32_t groups = CRK_GROUP_NORM_THREADS / group_lanes;
+  mine = butterfly<32>(mine, join_moments());
+  if (thread_index().x % group_lanes == 0) {
+    room[thread_index().x / group_lanes] = mine;
+  }
+  shared_barrier();
+  return butterfly<groups>(room[thread_index().x % groups], join_moments());
+}
+
+/* Stores what each channel of the row needs: the mean, the factor and the bias. */
+template <class T>
+CRK_FN void store_norms(const crk_group_norm_t &call, uint64_t row, const moments<wide<T>> &of) {
+  using A = wide<T>;
+  const T *const weight = static_cast<const T *>(call.weight), *const bias = static_cast<const T *>(call.bias);
+  const A scale = rsqrt(of.squares / of.count + static_cast<A>(call.eps));
+  CRK_NO_UNROLL
+  for (uint32_t c = thread_index().x; c < call.channels; c += CRK_GROUP_NORM_THREADS) {
+    const uint64_t channel = row % call.groups * call.channels + c;
+    const pack<A, 4> norm = {{of.mean, weight != nullptr ? scale * convert<A>(weight[channel]) : scale,
+                              bias != nullptr ? convert<A>(bias[channel]) : A(0), A(0)}};
+    store_pack<A, 4>(static_cast<A *>(call.norms) + (row * call.channels + c) * 4, norm);
+  }
+}
+
+CRK_FN void pass_moments(float *to, const moments<float> &of) {
+  store_passed<4>(to, {{of.count, of.mean, of.squares, 0.0f}});
+}
+CRK_FN void pass_moments(double *to, const moments<double> &of) {
+  const pack<float, 8> words = bit_cast<pack<float, 8>>(of);
+  store_passed<4>(reinterpret_cast<float *>(to), {{words.v[0], words.v[1], words.v[2], words.v[3]}});
+  store_passed<4>(reinterpret_cast<float *>(to) + 4, {{words.v[4], words.v[5], words.v[6], words.v[7]}});
+}
+CRK_FN moments<float> passed_moments(const float *from) { return bit_cast<moments<float>>(load_passed<4>(from)); }
+CRK_FN moments<double> passed_moments(const double *from) {
+  const pack<float, 4> low = load_passed<4>(reinterpret_cast<const float *>(from)),
+                       high = load_passed<4>(reinterpret_cast<const float *>(from) + 4);
+  return bit_cast<moments<double>>(
+      pack<float, 8>{{low.v[0], low.v[1], low.v[2], low.v[3], high.v[0], high.v[1], high.v[2], high.v[3]}});
+}
+
+/* A block computes a part of a row. The last block of a row to come joins the parts, and stores the norms of its
+ * channels. */
+template <class T>
+CRK_FN void group_stats(const crk_group_norm_t &call) {
+  using A = wide<T>;
+  CRK_SHARED(moments<A>, room, CRK_GROUP_NORM_THREADS / group_lanes);
+  CRK_SHARED(float, word, 1);
+  uint64_t row = call.first_block + block_index().x;
+  const uint32_t part = static_cast<uint32_t>(take_coordinate(row, call.parts));
+  const uint32_t parts = static_cast<uint32_t>(call.parts.size);
+  const T *const from = static_cast<const T *>(call.x) + row * call.size;
+  moments<A> mine = join_block(add_part(call, from, part).result(), room);
+  if (parts > 1) {
+    A *const states = static_cast<A *>(call.states) + row * parts * 4;
+    if (thread_index().x == 0) {
+      pass_moments(states + part * 4, mine);
+    }
+    if (!last_of_blocks(call.tickets + row, parts, word)) {
+      return;
+    }
+    mine = {};
+    CRK_NO_UNROLL
+    for (uint32_t p = thread_index().x; p < parts; p += CRK_GROUP_NORM_THREADS) {
+      mine = join_moments()(mine, passed_moments(states + p * 4));
+    }
+    mine = join_block(mine, room);
+  }
+  shared_barrier();
+  if (thread_index().x == 0) {
+    room[0] = mine;
+  }
+  shared_barrier();
+  store_norms<T>(call, row, room[0]);
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif
