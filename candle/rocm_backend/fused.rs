@@ -374,6 +374,41 @@ pub fn add_rms_norm_once(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f6
     Ok(None)
 }
 
+/// The group norm of (batch, channels, ..): `(x - mean) / sqrt(variance + eps) * weight + bias`, with mean and variance of
+/// each group of channels of an image. With `silu`, silu of that. None where it must be several ops, which round more
+/// often: on other devices than a ROCm one, for tensors that are tracked, of several dtypes or not contiguous, and for
+/// shapes that do not fit.
+pub fn group_norm_once(
+    x: &Tensor,
+    groups: usize,
+    silu: bool,
+    [weight, bias]: [&Tensor; 2],
+    eps: f64,
+) -> Result<Option<Tensor>> {
+    #[cfg(feature = "_rocm")]
+    {
+        let parameters = [weight, bias];
+        let go = x.rank() >= 2
+            && x.is_contiguous()
+            && groups != 0
+            && x.dims()[1] % groups == 0
+            && parameters.iter().all(|t| t.dims() == [x.dims()[1]] && t.is_contiguous())
+            && takes(&[x, weight, bias]);
+        if go {
+            let (storage, layout) = x.storage_and_layout();
+            let guards = parameters.map(|t| t.storage_and_layout());
+            let part = |k: usize, name| {
+                Ok::<_, candle::Error>((RocmStorage::of(&guards[k].0, "group_norm", name)?, guards[k].1))
+            };
+            let x_s = RocmStorage::of(&storage, "group_norm", "x")?;
+            let affine = [part(0, "weight")?, part(1, "bias")?];
+            return Ok(Some(of(x_s.group_norm(layout, (groups, silu), affine, eps)?, x)));
+        }
+    }
+    let _ = (x, groups, silu, weight, bias, eps);
+    Ok(None)
+}
+
 /// `(x - mean) / sqrt(var + eps) * weight + bias` of (batch, channels, ..), a batch norm with given statistics. Each of
 /// the four has an element per channel. None where the norm must be several ops, which round more often: on other
 /// devices than a ROCm one, for tensors that are tracked, of several dtypes or not contiguous, and for shapes that do

@@ -291,6 +291,29 @@ impl RocmStorage {
         })
     }
 
+    /// `(x - mean) / sqrt(variance + eps) * weight + bias` of (batch, channels, ..), with mean and variance of each group
+    /// of channels of an image. With `silu`, silu of that. All tensors are contiguous.
+    pub fn group_norm(
+        &self,
+        layout: &Layout,
+        (groups, silu): (usize, bool),
+        [weight, bias]: [(&Self, &Layout); 2],
+        eps: f64,
+    ) -> Result<Self> {
+        let (op, dims) = ("group_norm", layout.dims());
+        let [batch, channels, rest @ ..] = dims else {
+            crate::bail!("{op}: x has the dims {dims:?}, it must have two at least")
+        };
+        let (weight, bias) = (self.parameter(weight, op, "weight")?, self.parameter(bias, op, "bias")?);
+        // The dims after the channels are joined, so that any rank is allowed.
+        let images = Layout::contiguous_with_offset((*batch, *channels, elements(rest)), layout.start_offset());
+        let (dtype, images) = (dtype_of(self.dtype(), op)?, layout_of(&images)?);
+        self.produce(elements(dims), self.dtype(), |device, dst| {
+            let affine = (Some(weight), Some(bias));
+            device.group_norm(dtype, &images, (groups, silu), self.memory(), affine, dst, eps)
+        })
+    }
+
     /// Rotary embeddings of (batch, heads, tokens, d). Element i of a row is paired with element i + d/2.
     pub fn rope(&self, l: &Layout, cos: &Self, cos_l: &Layout, sin: &Self, sin_l: &Layout) -> Result<(Self, Shape)> {
         self.rope_kind(kernels::RopeKind::Rope, l, (cos, cos_l), (sin, sin_l))

@@ -252,6 +252,7 @@ const NN: &[Hook] = &[
     text("src/lib.rs", 1, "pub mod func;\n", "pub mod func;\npub mod fused;\n"),
     text("src/layer_norm.rs", 1, "\nimpl RmsNorm {\n", NORM_SUM),
     text("src/batch_norm.rs", 1, "fn forward_eval(&self, x: &Tensor) -> Result<Tensor> {\n", BATCH_NORM),
+    text("src/group_norm.rs", 1, "let x_dtype = x.dtype();\n", GROUP_NORM),
     text("src/kv_cache.rs", 1, "impl ConcatKvCache {\n", APPEND_NORMED).or(&[0]),
     text("src/kv_cache.rs", 1, "impl Cache {\n", SLOT),
     text("src/kv_cache.rs", 1, "impl RotatingCache {\n", ROTATING_SLOT),
@@ -536,6 +537,14 @@ fn forward_eval(&self, x: &Tensor) -> Result<Tensor> {
         if let Some(normed) = crate::fused::batch_norm_once(x, [&mean, &var], affine, self.eps)? {
             return Ok(normed);
         }
+";
+
+const GROUP_NORM: &str = "\
+let affine = [&self.weight, &self.bias];
+        if let Some(normed) = crate::fused::group_norm_once(x, self.num_groups, false, affine, self.eps)? {
+            return Ok(normed);
+        }
+        let x_dtype = x.dtype();
 ";
 
 const WRITTEN: &str = "\
