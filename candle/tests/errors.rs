@@ -59,6 +59,7 @@ fn dtypes_and_shapes_are_checked() -> Result<()> {
     says!(storage.row_products(&flat, &[(storage, &scalar)], &[None]), "rank", "expected: 2, got: 0");
     says!(storage.row_gate(silu, &flat, (storage, &scalar), (storage, &scalar)), "rank", "expected: 2, got: 0");
     says!(storage.batch_norm(&flat, [(storage, &flat); 2], None, 1e-5), "batch_norm: x has the dims [6]");
+    says!(storage.group_norm(&flat, (1, false), [(storage, &flat); 2], 1e-5), "group_norm: x has the dims [6]");
     let weights = QRocmStorage::zeros(device.as_rocm_device()?, 64, GgmlDType::Q4_0)?;
     let products = QRocmStorage::products(&[weights.rows(&(2, 32).into(), 0..2)?], &[], storage, &flat, DType::F32);
     says!(products, "products: 1 weights, and 0 biases");

@@ -582,6 +582,47 @@ fn batch_norms() -> Result<()> {
     Ok(())
 }
 
+/// Group norms, beside Candle's CPU device in f32: one op rounds once.
+#[test]
+fn group_norms() -> Result<()> {
+    let device = device();
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        let unit = match dtype {
+            DType::F64 | DType::F32 => 2f64.powi(-18),
+            DType::F16 => 2f64.powi(-9),
+            _ => 2f64.powi(-6),
+        };
+        for (groups, dims) in [(3, &[2, 6, 1][..]), (2, &[3, 6, 7]), (6, &[2, 6, 7, 7]), (1, &[2, 6, 64, 64])] {
+            let (weight, bias) = (random(&[6], dtype, &Device::Cpu)?, random(&[6], dtype, &Device::Cpu)?);
+            let whole = random(&[&[dims[0] + 1], &dims[1..]].concat(), dtype, &Device::Cpu)?;
+            let norm = |on: &Device, dtype: DType| {
+                let to = |t: &Tensor| t.to_device(on)?.to_dtype(dtype);
+                candle_nn::GroupNorm::new(to(&weight)?, to(&bias)?, 6, groups, 1e-3)
+            };
+            let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+            let x = whole.to_device(&device)?.narrow(0, 1, dims[0])?;
+            let expected = norm(&Device::Cpu, wide)?.forward(&whole.to_dtype(wide)?.narrow(0, 1, dims[0])?)?;
+            let with_silu = candle_nn::ops::silu(&expected)?;
+            let norm = norm(&device, dtype)?;
+            for (got, expected) in [(norm.forward(&x)?, expected), (norm.forward_silu(&x)?, with_silu)] {
+                assert_eq!((got.dims(), got.dtype()), (dims, dtype));
+                for (a, b) in values(&got)?.iter().zip(&values(&expected)?) {
+                    assert!((a - b).abs() <= unit * (b.abs() + 4.0), "{dtype:?}, {groups} of {dims:?}: {a} is not {b}");
+                }
+            }
+        }
+    }
+    // Tensors that are tracked have gradients: their sum is 0, since the mean is taken off.
+    let x = candle_core::Var::from_tensor(&random(&[2, 4, 5], DType::F32, &device)?)?;
+    let ones = Tensor::ones(4, DType::F32, &device)?;
+    let norm = candle_nn::GroupNorm::new(ones.clone(), ones.zeros_like()?, 4, 2, 1e-5)?;
+    let gradient = norm.forward(&x)?.sqr()?.sum_all()?.backward()?;
+    assert!(gradient.get(&x).is_some());
+    // Shapes that do not fit.
+    assert!(norm.forward(&random(&[2, 6, 5], DType::F32, &device)?).is_err());
+    Ok(())
+}
+
 #[test]
 fn choice_of_experts() -> Result<()> {
     let device = device();

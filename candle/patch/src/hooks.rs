@@ -85,6 +85,7 @@ pub static PACKAGES: &[Package] = &[
             "rope_quantized",
             "products",
             "gates",
+            "group_norms",
             "norms",
             "residuals",
             "residuals_quantized",
@@ -253,6 +254,7 @@ const NN: &[Hook] = &[
     text("src/layer_norm.rs", 1, "\nimpl RmsNorm {\n", NORM_SUM),
     text("src/batch_norm.rs", 1, "fn forward_eval(&self, x: &Tensor) -> Result<Tensor> {\n", BATCH_NORM),
     text("src/group_norm.rs", 1, "let x_dtype = x.dtype();\n", GROUP_NORM),
+    text("src/group_norm.rs", 1, "impl crate::Module for GroupNorm {\n", GROUP_NORM_SILU),
     text("src/kv_cache.rs", 1, "impl ConcatKvCache {\n", APPEND_NORMED).or(&[0]),
     text("src/kv_cache.rs", 1, "impl Cache {\n", SLOT),
     text("src/kv_cache.rs", 1, "impl RotatingCache {\n", ROTATING_SLOT),
@@ -537,6 +539,21 @@ fn forward_eval(&self, x: &Tensor) -> Result<Tensor> {
         if let Some(normed) = crate::fused::batch_norm_once(x, [&mean, &var], affine, self.eps)? {
             return Ok(normed);
         }
+";
+
+const GROUP_NORM_SILU: &str = "\
+impl GroupNorm {
+    /// Silu of the norm.
+    pub fn forward_silu(&self, x: &Tensor) -> Result<Tensor> {
+        let affine = [&self.weight, &self.bias];
+        match crate::fused::group_norm_once(x, self.num_groups, true, affine, self.eps)? {
+            Some(normed) => Ok(normed),
+            None => crate::ops::silu(&crate::Module::forward(self, x)?),
+        }
+    }
+}
+
+impl crate::Module for GroupNorm {
 ";
 
 const GROUP_NORM: &str = "\
