@@ -269,27 +269,22 @@ fn a_kept_launch_begins_by_itself() {
     });
 }
 
-/// Handles that keep launches are closed while another thread empties the cache, which looks at all handles.
+/// Handles are closed while other threads empty the cache, for which they look at all handles.
 #[test]
-fn handles_close_while_another_thread_trims() {
-    each("handles_close_while_another_thread_trims", |target| {
+fn handles_close_while_other_threads_trim() {
+    each("handles_close_while_other_threads_trim", |target| {
         let other = opened(target, "1");
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_done.load(Relaxed) {
-                    drop(other.alloc(1 << 20).expect("memory"));
-                    other.trim_memory().expect("an empty cache");
-                }
-            });
-            for seed in 0..60 {
-                let device = other.new_stream().expect("a handle");
-                let mut ring = Ring::new(&device, seed).expect("memory");
-                for round in 0..5 {
-                    ring.step(7, round).and_then(|()| device.synchronize()).expect("launches");
-                }
-                ring.step(5, 5).expect("launches; the handle keeps some");
-                ring.check("behind kept launches");
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !is_done.load(Relaxed) {
+                        other.trim_memory().expect("an empty cache");
+                    }
+                });
+            }
+            for _ in 0..2000 {
+                drop(other.new_stream().expect("a handle"));
             }
             is_done.store(true, Relaxed);
         });
