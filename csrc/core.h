@@ -149,7 +149,7 @@ struct crk_device {
   uint32_t magic;
   const crk_driver_t *driver; /* same as the context's, for fast access by launchers */
   crk_driver_device_t *driver_device; /* same as the context's */
-  crk_driver_stream_t *own_stream; /* for device.c, replay.c and the heap; all others get it by crk_priv_stream */
+  crk_driver_stream_t *own_stream; /* for device.c, replay.c and the heap; others call crk_priv_stream */
   crk_replay_t *replay; /* NULL: the handle cannot replay */
   crk_context_t *context;
   bool is_stream_borrowed; /* the caller's stream: not destroyed with the handle */

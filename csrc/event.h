@@ -51,7 +51,8 @@ crk_status_t crk_priv_event_create(crk_device_t device, crk_event_t *event);
  * stream that the event was last recorded on, or has entered it, or the event was never recorded. */
 void crk_priv_event_destroy(crk_event_t self);
 
-/* Same as crk_event_record, without its checks. The caller has entered the gate of the handle's stream, which returned
+/* Same as crk_event_record, without its checks, and without the launches that are kept: the event may be before them.
+ * The caller has entered the gate of the handle's stream, which returned
  * `epoch`, and the handle is not being captured. The event was not recorded on another stream before. */
 crk_status_t crk_priv_event_record(crk_event_t self, crk_device_t device, uint64_t epoch);
 

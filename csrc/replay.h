@@ -36,7 +36,8 @@ crk_status_t crk_priv_launch(crk_device_t self, crk_function_t function, crk_dim
 /* Launches what is kept, and ends the chain. A failure stays for crk_priv_replay_take. */
 void crk_priv_replay_end(crk_device_t self);
 
-/* Whether nothing is kept. Never waits: false too where another thread launches. */
+/* Whether nothing is kept. Never waits: false too where another thread launches. The caller is inside the handle's
+ * gate, since crk_device_close frees what this reads. */
 bool crk_priv_replay_is_clear(crk_device_t self);
 
 /* As crk_priv_replay_end. From then on the handle launches at once, since the caller has its stream. */

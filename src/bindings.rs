@@ -1,4 +1,4 @@
-// include/ fnv1a 705d9a347d0f7d2b44327f68758bec9b
+// include/ fnv1a f9747943757e836d7a99a1132783ce23
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -676,7 +676,7 @@ unsafe extern "C" {
  again and again, as a model does for each token, needs less of the host's time so: launches are kept until the graph
  is complete. A launch is kept until the handle's next copy, event or wait, and for some milliseconds at most. A
  failure is returned by a later call, at the latest by crk_device_synchronize; launches behind it run all the same.
- Handles on a stream of the caller's keep none, and neither does a handle whose stream was asked for
+ A handle on a stream of the caller's keeps none, nor does a handle whose stream the caller has got
  (crk_device_stream). The runtime's own synchronisation does not know of launches that are kept. So a program that
  shares memory with another library takes the stream, or waits by crk_device_synchronize. NVIDIA's driver must be of
  CUDA 12.4 or later; with older ones the number stays 0.*/

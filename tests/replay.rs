@@ -269,6 +269,28 @@ fn a_kept_launch_begins_by_itself() {
     });
 }
 
+/// Handles are closed while other threads empty the cache, for which they look at all handles.
+#[test]
+fn handles_close_while_other_threads_trim() {
+    each("handles_close_while_other_threads_trim", |target| {
+        let other = opened(target, "1");
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !is_done.load(Relaxed) {
+                        other.trim_memory().expect("an empty cache");
+                    }
+                });
+            }
+            for _ in 0..2000 {
+                drop(other.new_stream().expect("a handle"));
+            }
+            is_done.store(true, Relaxed);
+        });
+    });
+}
+
 /// Memory is freed while launches that use it are kept. A sanitizer would report a kept launch that comes later.
 #[test]
 fn what_kept_launches_use_is_freed() {

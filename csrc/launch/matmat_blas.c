@@ -1,4 +1,4 @@
-/* Products of quantized weights with very many columns, on NVIDIA GPUs: weights and activations become bf16, and the
+/* Products of quantized weights with more than 64 columns, on NVIDIA GPUs: weights and activations become bf16, and the
  * BLAS library multiplies. Both roundings together are a third of those of activations in 8 bits. */
 #include "blas/blas.h"
 #include "launch/product.h"

@@ -1,5 +1,5 @@
 /* Products of quantized weights with activations that are not quantized yet. The functions here choose between matvec.c
- * (few columns), matmat.c (many columns) and matmat_blas.c (very many). The first two also have the public functions
+ * (few columns), matmat.c (more) and matmat_blas.c (more than 64). The first two also have the public functions
  * for activations that the caller has quantized. */
 #include "launch/product.h"
 

@@ -179,12 +179,23 @@ typedef struct waits {
   uint64_t stamp;
 } waits_t;
 
+/* Whether the handle keeps launches. False behind a closed gate: the handle is being closed, and keeps none. */
+static bool keeps_launches(crk_device_t device) {
+  uint64_t epoch;
+  if (!crk_priv_gate_try_enter(device->gate, &epoch)) {
+    return false;
+  }
+  const bool keeps = !crk_priv_replay_is_clear(device);
+  crk_priv_gate_leave(device->gate);
+  return keeps;
+}
+
 /* Waits for a moment in which no handle keeps launches, since to record an event would launch them with the heap's lock
  * held. Not for ever: another thread may launch all the time. Leaves the lock meanwhile. */
 static void await_clear(crk_heap_t *heap) {
   for (int turn = 0; turn < CLEAR_TURNS; turn++) {
     crk_device_t device = heap->handles;
-    while (device != NULL && crk_priv_replay_is_clear(device)) {
+    while (device != NULL && !keeps_launches(device)) {
       device = device->memory.next;
     }
     if (device == NULL) {

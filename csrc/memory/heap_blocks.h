@@ -116,8 +116,8 @@ void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment);
 /* ---- heap.c */
 
 /* Whether the handle's stream has done all work up to a stamp above `since`. If so, the blocks freed before that stamp
- * become idle. Queries an event up to `polls` times and never waits. While the handle is being captured no block
- * becomes idle; true then if none is left to become so. */
+ * become idle. Queries an event up to `polls` times and never waits. False while the handle keeps launches. While the
+ * handle is being captured no block becomes idle; true then if none is left to become so. */
 bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since, int polls);
 
 /* Unlinks segments that can be returned to the driver without a wait. Returns NULL unless the cache is above its limit

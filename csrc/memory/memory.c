@@ -122,8 +122,7 @@ static void count_live(crk_device_t device, const crk_block_t *block) {
   stats->peak_live_bytes = crk_priv_greatest(stats->peak_live_bytes, stats->live_bytes);
 }
 
-/* What an allocation empties where the driver is out of memory: nothing, the cache, or also what the handle has
- * reserved. */
+/* Where the driver is out of memory, an allocation empties nothing, the cache, or also what the handle has reserved. */
 typedef enum shortage { EMPTY_NOTHING, EMPTY_CACHE, EMPTY_RESERVED } shortage_t;
 
 /* Allocates a segment from the driver and returns its free block of at least `bytes`. If the driver is out of memory,

@@ -186,7 +186,7 @@ CRK_API crk_status_t crk_device_operations(crk_device_t self, uint64_t *count);
  * again and again, as a model does for each token, needs less of the host's time so: launches are kept until the graph
  * is complete. A launch is kept until the handle's next copy, event or wait, and for some milliseconds at most. A
  * failure is returned by a later call, at the latest by crk_device_synchronize; launches behind it run all the same.
- * Handles on a stream of the caller's keep none, and neither does a handle whose stream was asked for
+ * A handle on a stream of the caller's keeps none, nor does a handle whose stream the caller has got
  * (crk_device_stream). The runtime's own synchronisation does not know of launches that are kept. So a program that
  * shares memory with another library takes the stream, or waits by crk_device_synchronize. NVIDIA's driver must be of
  * CUDA 12.4 or later; with older ones the number stays 0. */
