@@ -271,6 +271,10 @@ fn batch_norm(on: &On, dims: &[usize]) -> Result<()> {
     on.device.batch_norm(F32, &plain(dims), &on.a, (&on.b, &on.b), (None, None), &on.dst, 1e-5)
 }
 
+fn group_norm(on: &On, dims: &[usize], silu: bool) -> Result<()> {
+    on.device.group_norm(F16, &plain(dims), (2, silu), &on.a, (Some((&on.b).into()), None), &on.dst, 1e-5)
+}
+
 #[test]
 fn norms() {
     over_the_double("norms", || {
@@ -325,6 +329,12 @@ fn norms() {
             ("batch_norm of many", |on| batch_norm(on, &[16, 100, 512]), &["batchnorm_f32_even 200"]),
             ("batch_norm of 7 x 7", |on| batch_norm(on, &[2, 8, 7, 7]), &["batchnorm_f32_any 1"]),
             ("batch_norm of one element", |on| batch_norm(on, &[2, 300]), &["batchnorm_f32_any 3"]),
+            // A block per group where groups are short.
+            ("group_norm", |on| group_norm(on, &[3, 8, 4, 8], false), &["groupstats_f16 6", "groupnorm_f16_even"]),
+            ("group_norm, odd", |on| group_norm(on, &[3, 8, 5, 5], false), &["groupstats_f16 6", "groupnorm_f16_any"]),
+            ("silu of group_norm", |on| group_norm(on, &[3, 8, 64], true), &["groupstats_f16 6", "groupnorm_f16_even_silu"]),
+            // Groups of 32 768 packs: parts of at least 512.
+            ("group_norm of many", |on| group_norm(on, &[1, 8, 256, 256], true), &["groupstats_f16 128", "groupnorm_f16_even_silu"]),
         ]);
     });
 }

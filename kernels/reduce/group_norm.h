@@ -29,7 +29,7 @@ struct join_moments {
   CRK_FN moments<A> operator()(const moments<A> &mine, const moments<A> &other) const {
     const A count = mine.count + other.count, apart = other.mean - mine.mean;
     const A share = count > A(0) ? other.count / count : A(0);
-    return {count, fma(apart, share, mine.mean), mine.squares + other.squares + apart * apart * (mine.count * share),
+    return {count, fma(apart, share, mine.mean), mine.squares + other.squares + apart * (apart * (mine.count * share)),
             A(0)};
   }
 };
