@@ -1,4 +1,4 @@
-// include/ fnv1a f9747943757e836d7a99a1132783ce23
+// include/ fnv1a 4ba4b575a0bb17cd1b2b462df7673044
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3789,10 +3789,11 @@ unsafe extern "C" {
  channel's group in image b, and s = weight\[c\] / sqrt(v + eps). `layout` is that of x and has at least two dims: the
  batch, the channels, and others, which i counts. The `groups` groups divide the channels. weight and bias have an
  element per channel, are contiguous and must not overlap `dst`; {NULL, 0} stands for ones and for zeros. With `silu`,
- dst is silu of that, rounded to the dtype before and after. Statistics are f32, or f64 if dtype is F64, to which eps
- is rounded. They are joined in a fixed order, so results repeat bit for bit on a device.
+ dst is silu of that, rounded to the dtype before and after. Statistics are f32, or f64 if dtype is F64; eps is rounded
+ to that type. They are joined in a fixed order, so results repeat bit for bit on a device. At most 2^31 - 1 channels.
 
- Two launches. Scratch memory is 16 bytes per image and channel, and at most 64 KiB more; twice as much for F64.*/
+ Two kernels. Scratch memory is 16 bytes per image and channel, and at most 64 KiB more; twice as much for F64. Fails
+ with CRK_OUT_OF_MEMORY, and in a capture with CRK_CAPTURE, if there is no memory for it.*/
     pub fn crk_group_norm(
         self_: crk_device_t,
         dtype: crk_dtype_t,

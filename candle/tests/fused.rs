@@ -612,14 +612,27 @@ fn group_norms() -> Result<()> {
             }
         }
     }
-    // Tensors that are tracked have gradients: their sum is 0, since the mean is taken off.
+    // Tensors that are tracked have gradients. Those of a group add up to 0, since the mean is taken off.
     let x = candle_core::Var::from_tensor(&random(&[2, 4, 5], DType::F32, &device)?)?;
     let ones = Tensor::ones(4, DType::F32, &device)?;
     let norm = candle_nn::GroupNorm::new(ones.clone(), ones.zeros_like()?, 4, 2, 1e-5)?;
-    let gradient = norm.forward(&x)?.sqr()?.sum_all()?.backward()?;
-    assert!(gradient.get(&x).is_some());
-    // Shapes that do not fit.
-    assert!(norm.forward(&random(&[2, 6, 5], DType::F32, &device)?).is_err());
+    let factors = random(&[2, 4, 5], DType::F32, &device)?;
+    let gradients = (norm.forward(&x)? * factors)?.sum_all()?.backward()?;
+    let gradient = gradients.get(&x).expect("a gradient").reshape((4, 10))?;
+    assert!(values(&gradient.abs()?.sum(1)?)?.iter().all(|sum| *sum > 1e-2));
+    assert!(values(&gradient.sum(1)?)?.iter().all(|sum| sum.abs() < 1e-5));
+    // Inputs that do not fit are refused as on Candle's CPU device, with silu too.
+    for (dims, dtype) in [(&[2, 6, 5][..], DType::F32), (&[2, 4], DType::F32), (&[2, 4, 5], DType::F16)] {
+        let x = random(dims, dtype, &device)?;
+        assert!(norm.forward(&x).is_err(), "{dims:?}");
+        assert!(norm.forward_silu(&x).is_err(), "{dims:?} with silu");
+    }
+    // A view that is not contiguous takes several ops.
+    let x = random(&[2, 5, 4], DType::F32, &device)?;
+    let (view, whole) = (x.transpose(1, 2)?, x.transpose(1, 2)?.contiguous()?);
+    for (a, b) in values(&norm.forward_silu(&view)?)?.iter().zip(&values(&norm.forward_silu(&whole)?)?) {
+        assert!((a - b).abs() <= 1e-5, "{a} is not {b}");
+    }
     Ok(())
 }
 

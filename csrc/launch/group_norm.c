@@ -1,6 +1,5 @@
 /* Launcher of group norm: statistics of the groups (kernels/reduce/group_norm.h), then the norm of their elements
  * (kernels/elementwise/batch_norm.h). */
-#include "call/batch_norm_call.h"
 #include "call/group_norm_call.h"
 #include "launch/batch_norm.h"
 #include "tickets.h"
@@ -102,7 +101,8 @@ crk_status_t crk_group_norm(crk_device_t self, crk_dtype_t dtype, const crk_layo
   const uint64_t threads = crk_priv_batch_norm_walk(self, &walk, numel, layout->dims[0] * channels, channels, bytes,
                                                     first, dst.ptr, &is_even);
   crk_status_t status = launch_stats(self, dtype, &call, rows);
-  status =
-      status == CRK_OK ? launch_norm(self, dtype, &walk, is_even, silu, threads, first, dst.ptr, call.norms) : status;
+  if (status == CRK_OK) {
+    status = launch_norm(self, dtype, &walk, is_even, silu, threads, first, dst.ptr, call.norms);
+  }
   return crk_priv_free_after(self, status, scratch);
 }

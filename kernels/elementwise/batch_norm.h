@@ -1,9 +1,9 @@
 /* Batch norm with given statistics: dst = (x - mean) / sqrt(var + eps) * weight + bias, with parameters per channel.
- * And the second launch of a group norm, whose parameters are per row (reduce/group_norm.h makes them). For
- * kernels/norm.hip. Main functions: batch_norm_even for rows of whole packs of 16 bytes, aligned in x and in dst, and
+ * A group norm's second launch is the same with parameters per row, which reduce/group_norm.h makes. For kernels/norm.hip.
+ * Main functions: batch_norm_even for rows of whole packs of 16 bytes, aligned in x and in dst, and
  * batch_norm_any for all others. A row is the elements of one channel of one image (call/batch_norm_call.h).
  *
- * Parameters Of have a function of_row(s, row), which makes the norm of a row's elements. */
+ * Of is a type of parameters. Its function of_row(s, row) returns the norm of a row's elements. */
 #ifndef CRK_BATCH_NORM_H
 #define CRK_BATCH_NORM_H
 
@@ -50,7 +50,7 @@ struct batch_norm_parameters {
   }
 };
 
-/* Of a group norm: mean, scale and bias of each row, and a number that is not used. */
+/* The parameters of a group norm, 4 numbers per row: mean, scale, bias, and one that is not used. */
 template <class T, bool Silu>
 struct row_parameters {
   using A = wide<T>;

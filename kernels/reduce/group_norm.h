@@ -2,10 +2,11 @@
  * kernels/norm.hip. Main function: group_stats. A row is a group of channels of one image (call/group_norm_call.h); the
  * rows are normalised by a second launch (elementwise/batch_norm.h).
  *
- * A row is cut into parts, one block for each. A thread adds up differences from the mean of its first pack, so that
- * little cancels where the mean is far from 0. Threads, waves and parts are joined by the formula for two sets (Chan,
- * Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979), always in the
- * same order. */
+ * A row is cut into parts, one block for each. A thread has a few packs at once. It adds up their differences from the
+ * mean of the first, so that little cancels where the mean is far from 0. Such sets, then threads, waves and parts are
+ * joined by the formula for two sets (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
+ * sample variances", 1979), always in the same order. So the sums stay exact where some elements of a long row are
+ * unlike all others. */
 #ifndef CRK_GROUP_NORM_H
 #define CRK_GROUP_NORM_H
 
@@ -18,7 +19,8 @@
 namespace crk {
 namespace {
 
-/* Of some elements: their number, their mean, and the sum of the squares of their differences from it. */
+/* Number and mean of some elements, and the sum of the squares of their differences from the mean. `unused` fills up 4
+ * numbers, which are moved at once. */
 template <class A>
 struct moments {
   A count, mean, squares, unused;
@@ -29,12 +31,13 @@ struct join_moments {
   CRK_FN moments<A> operator()(const moments<A> &mine, const moments<A> &other) const {
     const A count = mine.count + other.count, apart = other.mean - mine.mean;
     const A share = count > A(0) ? other.count / count : A(0);
+    /* An empty set changes nothing, however far apart the means are: apart * apart could be infinite. */
     return {count, fma(apart, share, mine.mean), mine.squares + other.squares + apart * (apart * (mine.count * share)),
             A(0)};
   }
 };
 
-/* The elements that a thread has seen. */
+/* The sums of a few elements. */
 template <class A>
 struct shifted_sums {
   A count = A(0), shift = A(0), sum = A(0), squares = A(0);
@@ -62,14 +65,14 @@ struct shifted_sums {
   }
 };
 
-/* The sums of a thread over its packs of a part, and over the elements behind the last pack of the row. */
+/* The moments of a thread's packs of a part, and of its element behind the last pack of the row. */
 template <class T>
-CRK_FN shifted_sums<wide<T>> add_part(const crk_group_norm_t &call, const T *row, uint32_t part) {
+CRK_FN moments<wide<T>> add_part(const crk_group_norm_t &call, const T *row, uint32_t part) {
   constexpr int V = 16 / static_cast<int>(sizeof(T)), depth = CRK_GROUP_NORM_DEPTH;
   constexpr uint32_t threads = CRK_GROUP_NORM_THREADS;
   const uint64_t packs = call.size / V, begin = part * call.part_packs;
   const uint64_t end = begin + call.part_packs < packs ? begin + call.part_packs : packs;
-  shifted_sums<wide<T>> sums;
+  moments<wide<T>> mine = {};
   CRK_NO_UNROLL
   for (uint64_t p = begin + thread_index().x; p < end; p += threads * depth) {
     pack<T, V> some[depth];
@@ -78,20 +81,24 @@ CRK_FN shifted_sums<wide<T>> add_part(const crk_group_norm_t &call, const T *row
       const uint64_t at = p + i * threads;
       some[i] = load_pack<T, V>(row + (at < end ? at : p) * V);
     }
+    shifted_sums<wide<T>> sums;
     CRK_UNROLL
     for (int i = 0; i < depth; i++) {
       if (p + i * threads < end) {
         sums.add(some[i]);
       }
     }
+    mine = join_moments()(mine, sums.result());
   }
   if (part + 1 == call.parts.size && thread_index().x < call.size % V) {
-    sums.add(pack<T, 1>{{row[packs * V + thread_index().x]}});
+    using A = wide<T>;
+    mine = join_moments()(mine, {A(1), convert<A>(row[packs * V + thread_index().x]), A(0), A(0)});
   }
-  return sums;
+  return mine;
 }
 
-/* What all threads of the block have, in thread 0. `room` is shared memory for a value per group of lanes. */
+/* Joins the moments of the block's threads. Thread 0 gets the result. `room` is shared memory for a value per group of
+ * lanes. */
 template <class A>
 CRK_FN moments<A> join_block(moments<A> mine, moments<A> *room) {
   constexpr uint32_t groups = CRK_GROUP_NORM_THREADS / group_lanes;
@@ -134,7 +141,7 @@ CRK_FN moments<double> passed_moments(const double *from) {
       pack<float, 8>{{low.v[0], low.v[1], low.v[2], low.v[3], high.v[0], high.v[1], high.v[2], high.v[3]}});
 }
 
-/* A block computes a part of a row. The last block of a row to come joins the parts, and stores the norms of its
+/* A block computes a part of a row. The row's last block to finish joins the parts, and stores the norms of the row's
  * channels. */
 template <class T>
 CRK_FN void group_stats(const crk_group_norm_t &call) {
@@ -145,7 +152,7 @@ CRK_FN void group_stats(const crk_group_norm_t &call) {
   const uint32_t part = static_cast<uint32_t>(take_coordinate(row, call.parts));
   const uint32_t parts = static_cast<uint32_t>(call.parts.size);
   const T *const from = static_cast<const T *>(call.x) + row * call.size;
-  moments<A> mine = join_block(add_part(call, from, part).result(), room);
+  moments<A> mine = join_block(add_part(call, from, part), room);
   if (parts > 1) {
     A *const states = static_cast<A *>(call.states) + row * parts * 4;
     if (thread_index().x == 0) {

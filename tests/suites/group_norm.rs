@@ -44,13 +44,15 @@ enum Filling {
     Ordinary,
     /// Far from 0: by a thousand deviations.
     Far,
-    /// All elements are equal.
+    /// All elements are equal. In half of the cases they are so large that a square of them is infinite.
     Equal,
+    /// The first elements are unlike all others.
+    Border,
     /// NaN or infinities in one group.
     Special,
 }
 
-const FILLINGS: [Filling; 4] = [Filling::Ordinary, Filling::Far, Filling::Equal, Filling::Special];
+const FILLINGS: [Filling; 5] = [Filling::Ordinary, Filling::Far, Filling::Equal, Filling::Border, Filling::Special];
 
 struct Case<'a> {
     groups: usize,
@@ -58,6 +60,18 @@ struct Case<'a> {
     eps: f64,
     weight: Option<&'a [f64]>,
     bias: Option<&'a [f64]>,
+}
+
+/// A sum by halves, whose error grows with the logarithm of its length.
+fn sum(of: &[f64], each: impl Fn(f64) -> f64 + Copy) -> f64 {
+    match of {
+        [x] => each(*x),
+        [] => 0.0,
+        _ => {
+            let (first, second) = of.split_at(of.len() / 2);
+            sum(first, each) + sum(second, each)
+        }
+    }
 }
 
 /// The results. A difference from the mean has an error by the mean's magnitude; statistics have errors that grow with
@@ -68,9 +82,9 @@ fn reference(t: Type, x: &[f64], channels: usize, inner: usize, of: &Case) -> Ve
     let size = channels / of.groups * inner;
     let row = |(row, x): (usize, &[f64])| -> Vec<Expected> {
         let count = x.len() as f64;
-        let about = x.iter().sum::<f64>() / count;
-        let mean = about + x.iter().map(|x| x - about).sum::<f64>() / count; // its error is that of one number
-        let var = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+        let about = sum(x, |x| x) / count;
+        let mean = about + sum(x, |x| x - about) / count; // its error is that of one number
+        let var = sum(x, |x| (x - mean).powi(2)) / count;
         let largest = x.iter().fold(0f64, |most, x| most.max(x.abs()));
         // The variance's relative error; the errors of means add their squares to it.
         let off = 64.0 * u + (32.0 * u * largest).powi(2) / (var + eps);
@@ -118,13 +132,22 @@ fn call(
 fn elements(rng: &mut Rng, t: Type, count: usize, filling: Filling) -> Vec<u8> {
     let mut data = vec![0; count * t.bytes];
     let special = rng.below(count.max(1));
+    let huge = if t == F16 { 60_000.0 } else { 1e20 };
+    let equal = rng.pick(&[0.1, huge]);
     let worst = *[f64::NAN, f64::INFINITY, f64::NEG_INFINITY].get(rng.below(3)).expect("one of three");
     for i in 0..count {
         let unit = rng.unit() * 2.0 - 1.0;
         let x = match filling {
             Filling::Ordinary => unit * 4.0,
             Filling::Far => 1000.0 + unit,
-            Filling::Equal => 3.0,
+            Filling::Equal => equal,
+            Filling::Border => {
+                if i < 512 {
+                    3.3
+                } else {
+                    0.1 + unit * 0.01
+                }
+            }
             Filling::Special => {
                 if i == special {
                     worst
@@ -178,6 +201,17 @@ fn one_case(
     let expected = reference(t, &before, dims[1], dims[2..].iter().product(), &case);
     check(to, &expected, &[&x])?;
     of.iter().try_for_each(Operand::unchanged)
+}
+
+/// Rows so long that a thread has many elements, on any device. The second one has parts of 513 packs on a GPU with room
+/// for 1056 blocks, so that the last two parts have none.
+fn long(target: &Target, name: &str, t: Type) -> Outcome {
+    let sizes = [1 << 20, 4 * 540_673 + 3];
+    each_case(target, "norm", name, sizes.len() * 2, |rng, index| {
+        let filling = [Filling::Border, Filling::Far][index / sizes.len()];
+        one_case(target, rng, t, (1, false), &[1, 1, sizes[index % sizes.len()]], filling)
+            .map_err(|problem| format!("{}, {filling:?}: {problem}", sizes[index % sizes.len()]))
+    })
 }
 
 /// Recorded and replayed with other data, of a group with many parts. The replays have the same bits.
@@ -269,6 +303,9 @@ fn refused(target: &Target) -> Outcome {
 pub fn trials(target: &'static Target, mut add: impl FnMut(String, Box<dyn FnOnce(&str) -> Outcome + Send>)) {
     for t in [BF16, F16, F32, F64] {
         add(format!("group_norm_{}", t.name), Box::new(move |name| property(target, name, t)));
+    }
+    for t in [F16, F32] {
+        add(format!("long/group_norm_{}", t.name), Box::new(move |name| long(target, name, t)));
     }
     add("captured/group_norm".into(), Box::new(move |_| captured(target)));
     add("refused/group_norm".into(), Box::new(move |_| refused(target)));

@@ -545,11 +545,13 @@ const GROUP_NORM_SILU: &str = "\
 impl GroupNorm {
     /// Silu of the norm.
     pub fn forward_silu(&self, x: &Tensor) -> Result<Tensor> {
-        let affine = [&self.weight, &self.bias];
-        match crate::fused::group_norm_once(x, self.num_groups, true, affine, self.eps)? {
-            Some(normed) => Ok(normed),
-            None => crate::ops::silu(&crate::Module::forward(self, x)?),
+        if x.rank() > 2 && x.dim(1)? == self.num_channels {
+            let affine = [&self.weight, &self.bias];
+            if let Some(normed) = crate::fused::group_norm_once(x, self.num_groups, true, affine, self.eps)? {
+                return Ok(normed);
+            }
         }
+        crate::ops::silu(&crate::Module::forward(self, x)?)
     }
 }
 

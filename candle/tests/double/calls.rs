@@ -5,7 +5,7 @@ use crate::model::Llama;
 use crate::weights::Random;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{D, DType, Device, Module, Result, Tensor, Var};
-use candle_nn::{Activation, BatchNorm, Linear, ModuleT, RmsNorm, fused};
+use candle_nn::{Activation, BatchNorm, GroupNorm, Linear, ModuleT, RmsNorm, fused};
 use candle_rocm_tests::double::{Calls, calls};
 use candle_rocm_tests::steps::{DIM, Layer, chain};
 use std::cell::RefCell;
@@ -106,6 +106,19 @@ pub fn a_batch_norm_is_one_launch() -> Result<()> {
     }
     let tracked = Var::from_tensor(&x)?;
     assert_eq!(calls_of(|| affine.forward_t(&tracked, false))?, [launches(4 + 2)]);
+    Ok(())
+}
+
+/// A group norm, with silu too: two launches, or those of twelve ops where gradients are tracked.
+pub fn a_group_norm_is_two_launches() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let of = || Tensor::rand(0.5f32, 1., 6, &device);
+    let norm = GroupNorm::new(of()?, of()?, 6, 2, 1e-5)?;
+    let x = Tensor::rand(0f32, 1., (4, 6, 7, 7), &device)?;
+    assert_eq!(calls_of(|| norm.forward(&x))?, [launches(2)]);
+    assert_eq!(calls_of(|| norm.forward_silu(&x))?, [launches(2)]);
+    let tracked = Var::from_tensor(&x)?;
+    assert_eq!(calls_of(|| norm.forward_silu(&tracked))?, [launches(11 + 1)]);
     Ok(())
 }
 

@@ -21,10 +21,11 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // The double's counters belong to the whole process.
     arguments.test_threads = Some(1);
-    let tests: [(_, Test); 16] = [
+    let tests: [(_, Test); 17] = [
         ("each_op_is_its_launches", calls::each_op_is_its_launches),
         ("an_elementwise_chain_is_its_launches", calls::an_elementwise_chain_is_its_launches),
         ("a_batch_norm_is_one_launch", calls::a_batch_norm_is_one_launch),
+        ("a_group_norm_is_two_launches", calls::a_group_norm_is_two_launches),
         ("a_decode_step_is_its_launches", calls::a_decode_step_is_its_launches),
         ("a_step_of_the_parallel_llama_is_its_launches", calls::a_step_of_the_parallel_llama_is_its_launches),
         ("activations_are_quantized_once", calls::activations_are_quantized_once),
