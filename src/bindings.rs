@@ -1,4 +1,4 @@
-// include/ fnv1a 4ba4b575a0bb17cd1b2b462df7673044
+// include/ fnv1a 4728786fbb066fe6be86ab2fc87a9db4
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3477,8 +3477,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** dst\[i\] = the sum over the `topk` results of crk_moe_gguf_columns for one token, in the order of the results' numbers:
  dst has `rows` elements. x has topk rows, one per result, and so do the lists. One launch; scratch memory of
- topk \* rows floats, which is allocated and freed in stream order. If an id is wrong, which the next synchronisation
- reports, dst is undefined. topk is 1 to 65535, and k above 0 (CRK_INVALID_ARGUMENT).*/
+ topk \* rows floats, which is allocated and freed in stream order. sorted_token_ids has each result once. If it has
+ not, dst is undefined; also if an id is wrong, which the next synchronisation reports. topk is 1 to 65535, and k above 0 (CRK_INVALID_ARGUMENT).*/
     pub fn crk_moe_gguf_sum(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -3592,7 +3592,8 @@ unsafe extern "C" {
  sorted_token_ids and expert_ids (u32, tokens \* topk) get the numbers m of the results and topk_ids\[m\], sorted by
  expert and then by m, as the products above take them. Both may be {NULL, 0}.
 
- One launch, or that of crk_argsort too for more than 256 sorted results. At most CRK_MOST_ROUTED_EXPERTS experts, and
+ One launch. For more than 256 sorted results also those of crk_argsort, and its scratch memory above 8192: fails as
+ crk_argsort does where there is none. At most CRK_MOST_ROUTED_EXPERTS experts, and
  a topk of at most CRK_MOST_ROUTED_TOPK (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two
  may overlap.*/
     pub fn crk_moe_route(

@@ -67,7 +67,7 @@ bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *
   /* The kernel reads the weights as it reads the left matrix of a product. Offsets within their tile have 32 bits. */
   if (s->h_in > limit / bytes_of(convolution) / channels / s->w_in ||
       s->h_k > CRK_MATMUL_MOST_STRIDE / channels / s->w_k || s->h_out > limit / s->w_out ||
-      s->h_in * s->w_in * pieces > limit / 2 / convolution->batch || s->h_k * s->w_k * pieces > limit / s->c_out) {
+      s->h_in * s->w_in * pieces > limit / 2 / convolution->batch || s->h_k * s->w_k * pieces > limit / 2 / s->c_out) {
     return false;
   }
   /* Sizes with padding, and so strides that lead to a second position, are below 2^30. */

@@ -49,8 +49,8 @@ CRK_API crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, 
 
 /* dst[i] = the sum over the `topk` results of crk_moe_gguf_columns for one token, in the order of the results' numbers:
  * dst has `rows` elements. x has topk rows, one per result, and so do the lists. One launch; scratch memory of
- * topk * rows floats, which is allocated and freed in stream order. If an id is wrong, which the next synchronisation
- * reports, dst is undefined. topk is 1 to 65535, and k above 0 (CRK_INVALID_ARGUMENT). */
+ * topk * rows floats, which is allocated and freed in stream order. sorted_token_ids has each result once. If it has
+ * not, dst is undefined; also if an id is wrong, which the next synchronisation reports. topk is 1 to 65535, and k above 0 (CRK_INVALID_ARGUMENT). */
 CRK_API crk_status_t crk_moe_gguf_sum(crk_device_t self, crk_quant_t quant, size_t experts, size_t rows, size_t k,
                                       size_t topk, crk_const_view_t weights, crk_const_view_t x,
                                       crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
@@ -117,7 +117,8 @@ CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t e
  * sorted_token_ids and expert_ids (u32, tokens * topk) get the numbers m of the results and topk_ids[m], sorted by
  * expert and then by m, as the products above take them. Both may be {NULL, 0}.
  *
- * One launch, or that of crk_argsort too for more than 256 sorted results. At most CRK_MOST_ROUTED_EXPERTS experts, and
+ * One launch. For more than 256 sorted results also those of crk_argsort, and its scratch memory above 8192: fails as
+ * crk_argsort does where there is none. At most CRK_MOST_ROUTED_EXPERTS experts, and
  * a topk of at most CRK_MOST_ROUTED_TOPK (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two
  * may overlap. */
 CRK_API crk_status_t crk_moe_route(crk_device_t self, size_t experts, size_t tokens, size_t topk, bool normalise,
