@@ -1,430 +1,50 @@
 //! Collectives on the CPU device, among ranks that are threads: every function, dtype and reduction, at sizes from 0 to
 //! 2^20, in place and out of place; ranks that never come, that leave and that abort; calls that do not agree; graphs;
-//! groups; bad input. `comm_library.rs` has the same calls over doubles of RCCL and NCCL.
-//!
-//! With `CANDLE_ROCM_COMM_DEVICES=cuda:0,cuda:1` the collectives run on these devices too, a thread for each; graphs
-//! are replayed, and a rank is lost.
+//! groups; bad input. `comm_library.rs` has the same calls over doubles of RCCL and NCCL, `comm_devices.rs` on GPUs.
 #![cfg(feature = "cpu")]
 use candle_rocm_sys::{Comm, CommId, CommOp, DType, Device, Error, Layout, Status, UnaryOp, comm_group, sys};
-use candle_rocm_sys_tests::support::cases::Rng;
-use candle_rocm_sys_tests::support::{self, Guarded};
+use candle_rocm_sys_tests::call;
+use candle_rocm_sys_tests::support;
+use candle_rocm_sys_tests::support::collectives::*;
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
-
-const DTYPES: [DType; 10] = [
-    DType::U8,
-    DType::U32,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::BF16,
-    DType::F16,
-    DType::F32,
-    DType::F64,
-    DType::F8E4M3,
-];
-const OPS: [CommOp; 5] = [CommOp::Sum, CommOp::Prod, CommOp::Max, CommOp::Min, CommOp::Avg];
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
-
-fn short(milliseconds: u64) -> Option<Duration> {
-    Some(Duration::from_millis(milliseconds))
-}
-
-/// Names of devices, one for each rank.
-fn names(device: &str, size: usize) -> Vec<String> {
-    vec![device.to_owned(); size]
-}
-
-/// Runs `body` on a thread for each rank, with a handle and a communicator of its own. Returns the results in order.
-fn on_ranks<T: Send>(devices: &[String], timeout: Option<Duration>, body: impl Fn(&Comm) -> T + Sync) -> Vec<T> {
-    let id = support::open(&devices[0]).expect("a device").comm_id().expect("an id");
-    let body = &body;
-    std::thread::scope(|scope| {
-        let rank = |(rank, name): (usize, &String)| {
-            let name = name.clone();
-            scope.spawn(move || {
-                let device = support::open(&name).expect("a device");
-                let comm = Comm::new(&device, &id, rank, devices.len(), timeout).expect("a communicator");
-                assert_eq!((comm.rank(), comm.size()), (rank, devices.len()));
-                body(&comm)
-            })
-        };
-        let threads: Vec<_> = devices.iter().enumerate().map(rank).collect();
-        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
-    })
-}
 
 fn on_cpu<T: Send>(size: usize, timeout: Option<Duration>, body: impl Fn(&Comm) -> T + Sync) -> Vec<T> {
     on_ranks(&names("cpu:32", size), timeout, body)
 }
 
-#[track_caller]
-fn refused<T>(result: Result<T, Error>, status: Status, words: &[&str]) -> String {
-    let error = result.err().expect("must fail");
-    assert_eq!(error.status(), status, "{error}");
-    for word in words {
-        assert!(error.message().contains(word), "no {word:?} in {:?}", error.message());
-    }
-    error.message().to_owned()
-}
-
-// ---- values
-
-fn is_float(dtype: DType) -> bool {
-    matches!(dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64 | DType::F8E4M3)
-}
-
-fn encode(dtype: DType, value: f64) -> Vec<u8> {
-    match dtype {
-        DType::U8 => vec![value as i64 as u8],
-        DType::U32 => (value as i64 as u32).to_le_bytes().to_vec(),
-        DType::I16 => (value as i64 as i16).to_le_bytes().to_vec(),
-        DType::I32 => (value as i64 as i32).to_le_bytes().to_vec(),
-        DType::I64 => (value as i64).to_le_bytes().to_vec(),
-        DType::BF16 => half::bf16::from_f64(value).to_le_bytes().to_vec(),
-        DType::F16 => half::f16::from_f64(value).to_le_bytes().to_vec(),
-        DType::F32 => (value as f32).to_le_bytes().to_vec(),
-        DType::F64 => value.to_le_bytes().to_vec(),
-        _ => vec![float8::F8E4M3::from_f64(value).to_bits()],
-    }
-}
-
-fn decode(dtype: DType, bytes: &[u8]) -> f64 {
-    match dtype {
-        DType::U8 => bytes[0].into(),
-        DType::U32 => u32::from_le_bytes(bytes.try_into().unwrap()).into(),
-        DType::I16 => i16::from_le_bytes(bytes.try_into().unwrap()).into(),
-        DType::I32 => i32::from_le_bytes(bytes.try_into().unwrap()).into(),
-        DType::I64 => i64::from_le_bytes(bytes.try_into().unwrap()) as f64,
-        DType::BF16 => half::bf16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
-        DType::F16 => half::f16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
-        DType::F32 => f32::from_le_bytes(bytes.try_into().unwrap()).into(),
-        DType::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
-        _ => float8::F8E4M3::from_bits(bytes[0]).to_f64(),
-    }
-}
-
-/// The values of a rank repeat after so many elements.
-const PERIOD: usize = 251;
-
-/// Element `i` of a rank's source. Small integers: their sums and products are exact in every float dtype. Any two
-/// ranks have different ones.
-fn value(dtype: DType, rank: usize, i: usize) -> f64 {
-    let number = Rng((rank * PERIOD + i) as u64).below(4) as f64;
-    if is_float(dtype) || dtype == DType::I32 || dtype == DType::I64 {
-        [1.0, -1.0, 2.0, 1.0][number as usize]
-    } else {
-        number
-    }
-}
-
-/// `count` elements from `first` on, of a sequence that repeats.
-fn tiled(dtype: DType, first: usize, count: usize, at: impl Fn(usize) -> f64) -> Vec<u8> {
-    let size = dtype.size();
-    let period: Vec<u8> = (0..PERIOD).flat_map(|i| encode(dtype, at((first + i) % PERIOD))).collect();
-    let mut bytes = Vec::with_capacity((count + PERIOD) * size);
-    while bytes.len() < count * size {
-        bytes.extend_from_slice(&period);
-    }
-    bytes.truncate(count * size);
-    bytes
-}
-
-fn source(dtype: DType, rank: usize, first: usize, count: usize) -> Vec<u8> {
-    tiled(dtype, first, count, |i| value(dtype, rank, i))
-}
-
-/// The reduction of element `i`, with integers that wrap.
-fn reduced(dtype: DType, op: CommOp, ranks: usize, i: usize) -> f64 {
-    let values = (0..ranks).map(|rank| value(dtype, rank, i));
-    if is_float(dtype) {
-        return match op {
-            CommOp::Sum => values.sum(),
-            CommOp::Prod => values.product(),
-            CommOp::Max => values.fold(f64::NEG_INFINITY, f64::max),
-            CommOp::Min => values.fold(f64::INFINITY, f64::min),
-            _ if dtype == DType::F64 => values.sum::<f64>() / ranks as f64,
-            _ => (values.sum::<f64>() as f32 / ranks as f32).into(),
-        };
-    }
-    let values = values.map(|value| value as i64);
-    let wrapped = |value: i64| if dtype == DType::U8 { i64::from(value as u8) } else { value };
-    (match op {
-        CommOp::Sum => values.sum(),
-        CommOp::Prod => values.product(),
-        CommOp::Max => values.max().unwrap(),
-        CommOp::Min => values.min().unwrap(),
-        _ => wrapped(values.sum::<i64>()) / ranks as i64,
-    }) as f64
-}
-
-fn result(dtype: DType, op: CommOp, ranks: usize, first: usize, count: usize) -> Vec<u8> {
-    tiled(dtype, first, count, |i| reduced(dtype, op, ranks, i))
-}
-
 // ---- every collective
 
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    dtype: DType,
-    op: CommOp,
-    count: usize,
-    in_place: bool,
-    on_gpu: bool,
-}
-
-/// Compares a guarded buffer with what it must hold. A GPU's average may be rounded elsewhere.
-fn expect(buffer: &Guarded, expected: &[u8], case: Case, what: &str) {
-    let got = buffer.read().unwrap_or_else(|error| panic!("{what} {case:?}: {error}"));
-    if got == expected {
-        return;
-    }
-    let size = case.dtype.size();
-    for (i, (got, expected)) in got.chunks(size).zip(expected.chunks(size)).enumerate() {
-        let (a, b) = (decode(case.dtype, got), decode(case.dtype, expected));
-        let close = case.on_gpu && case.op == CommOp::Avg && is_float(case.dtype) && (a - b).abs() <= b.abs() / 8.0;
-        assert!(close || got == expected, "{what} {case:?}: element {i} is {a}, not {b}");
-    }
-    assert_eq!(got.len(), expected.len(), "{what} {case:?}");
-}
-
-fn constant(view: sys::crk_view_t) -> sys::crk_const_view_t {
-    view.into()
-}
-
-/// Calls one collective of C and checks its status.
-macro_rules! call {
-    ($function:ident($($argument:expr),*)) => {
-        // SAFETY: a live communicator, and views of live buffers of its handle.
-        support::succeeded(unsafe { sys::$function($($argument),*) }).expect(stringify!($function))
-    };
-}
-
-const GARBAGE: u8 = 0x5b;
-
-/// A destination, or in place: the source.
-fn destination(comm: &Comm, bytes: usize) -> Guarded {
-    Guarded::new(comm.device(), &vec![GARBAGE; bytes], 0).expect("memory")
-}
-
-fn memory(comm: &Comm, bytes: &[u8]) -> Guarded {
-    Guarded::new(comm.device(), bytes, 0).expect("memory")
-}
-
-fn part(whole: sys::crk_view_t, index: usize, bytes: usize) -> sys::crk_view_t {
-    sys::crk_view_t { ptr: whole.ptr.wrapping_byte_add(index * bytes), bytes }
-}
-
-fn reductions(comm: &Comm, case: Case) {
-    let Case { dtype, op, count, in_place, .. } = case;
-    let (rank, ranks, bytes) = (comm.rank(), comm.size(), count * dtype.size());
-    let whole = result(dtype, op, ranks, 0, count);
-
-    let src = memory(comm, &source(dtype, rank, 0, count));
-    let other = destination(comm, bytes);
-    let dst = if in_place { &src } else { &other };
-    call!(crk_comm_all_reduce(comm.raw(), dtype, op, constant(src.view()), dst.view(), count));
-    expect(dst, &whole, case, "all_reduce");
-
-    for root in [0, ranks - 1] {
-        let src = memory(comm, &source(dtype, rank, 0, count));
-        let other = destination(comm, bytes);
-        let dst = if in_place { &src } else { &other };
-        let empty = sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 };
-        let given = if rank == root { dst.view() } else { empty };
-        call!(crk_comm_reduce(comm.raw(), dtype, op, constant(src.view()), given, count, root as u32));
-        if rank == root {
-            expect(dst, &whole, case, "reduce");
-        } else {
-            expect(&src, &source(dtype, rank, 0, count), case, "reduce's source");
-            expect(&other, &vec![GARBAGE; bytes], case, "reduce's unused destination");
-        }
-    }
-
-    let src = memory(comm, &source(dtype, rank, 0, ranks * count));
-    let other = destination(comm, bytes);
-    let dst = if in_place { part(src.view(), rank, bytes) } else { other.view() };
-    call!(crk_comm_reduce_scatter(comm.raw(), dtype, op, constant(src.view()), dst, count));
-    let mine = result(dtype, op, ranks, rank * count, count);
-    if in_place {
-        let mut all = source(dtype, rank, 0, ranks * count);
-        all[rank * bytes..(rank + 1) * bytes].copy_from_slice(&mine);
-        expect(&src, &all, case, "reduce_scatter");
-    } else {
-        expect(&other, &mine, case, "reduce_scatter");
-    }
-}
-
-fn moves(comm: &Comm, case: Case) {
-    let Case { dtype, count, in_place, .. } = case;
-    let (rank, ranks, bytes) = (comm.rank(), comm.size(), count * dtype.size());
-    let all: Vec<u8> = (0..ranks).flat_map(|r| source(dtype, r, 0, count)).collect();
-
-    for root in [0, ranks - 1] {
-        let src = memory(comm, &source(dtype, rank, 0, count));
-        let other = destination(comm, bytes);
-        let dst = if in_place { &src } else { &other };
-        let empty = sys::crk_const_view_t { ptr: std::ptr::null(), bytes: 0 };
-        let given = if rank == root { constant(src.view()) } else { empty };
-        call!(crk_comm_broadcast(comm.raw(), dtype, given, dst.view(), count, root as u32));
-        expect(dst, &source(dtype, root, 0, count), case, "broadcast");
-    }
-
-    let src = memory(comm, &source(dtype, rank, 0, count));
-    let mut prepared = vec![GARBAGE; ranks * bytes];
-    prepared[rank * bytes..(rank + 1) * bytes].copy_from_slice(&source(dtype, rank, 0, count));
-    let dst = memory(comm, &prepared);
-    let from = if in_place { part(dst.view(), rank, bytes) } else { src.view() };
-    call!(crk_comm_all_gather(comm.raw(), dtype, constant(from), dst.view(), count));
-    expect(&dst, &all, case, "all_gather");
-
-    let src = memory(comm, &source(dtype, rank, 0, ranks * count));
-    let dst = destination(comm, ranks * bytes);
-    call!(crk_comm_all_to_all(comm.raw(), dtype, constant(src.view()), dst.view(), count));
-    let mine: Vec<u8> = (0..ranks).flat_map(|r| source(dtype, r, rank * count, count)).collect();
-    expect(&dst, &mine, case, "all_to_all");
-
-    // Around the ring, both ways at once.
-    let (next, previous) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
-    let src = memory(comm, &source(dtype, rank, 0, count));
-    let (left, right) = (destination(comm, bytes), destination(comm, bytes));
-    call!(crk_comm_group_begin());
-    call!(crk_comm_send(comm.raw(), dtype, constant(src.view()), count, next as u32));
-    call!(crk_comm_send(comm.raw(), dtype, constant(src.view()), count, previous as u32));
-    call!(crk_comm_recv(comm.raw(), dtype, left.view(), count, previous as u32));
-    call!(crk_comm_recv(comm.raw(), dtype, right.view(), count, next as u32));
-    call!(crk_comm_group_end());
-    expect(&left, &source(dtype, previous, 0, count), case, "recv");
-    expect(&right, &source(dtype, next, 0, count), case, "recv");
-
-    // From the first to the last, without a group.
-    if ranks > 1 && rank == 0 {
-        call!(crk_comm_send(comm.raw(), dtype, constant(src.view()), count, (ranks - 1) as u32));
-    } else if ranks > 1 && rank == ranks - 1 {
-        call!(crk_comm_recv(comm.raw(), dtype, left.view(), count, 0));
-        expect(&left, &source(dtype, 0, 0, count), case, "recv");
-    }
-}
-
-/// All collectives of all dtypes with these counts.
-fn everything(devices: &[String], timeout: Option<Duration>, counts: &[usize], ops: &[CommOp]) {
-    let on_gpu = !devices[0].starts_with("cpu");
-    on_ranks(devices, timeout, |comm| {
-        for dtype in DTYPES {
-            for &count in counts {
-                for in_place in [false, true] {
-                    let case = |op| Case { dtype, op, count, in_place, on_gpu };
-                    moves(comm, case(CommOp::Sum));
-                    for &op in ops.iter().filter(|_| dtype != DType::I16) {
-                        reductions(comm, case(op));
-                    }
-                }
-            }
-        }
-        comm.wait(PATIENCE).expect("the work is done");
-        assert!(comm.is_ready().expect("no failure"));
-    });
+/// All collectives of all dtypes with these counts, on a thread for each rank.
+fn on_threads(device: &str, size: usize, counts: &[usize], ops: &[CommOp]) {
+    on_ranks(&names(device, size), PATIENCE, |comm| everything(std::slice::from_ref(comm), counts, ops));
 }
 
 #[test]
 fn small_counts() {
     for size in [1, 2, 3, 8] {
         for device in ["cpu:32", "cpu:64"] {
-            everything(&names(device, size), PATIENCE, &[0, 1, 17, 1023], &OPS);
+            on_threads(device, size, &[0, 1, 17, 1023], &OPS);
         }
+    }
+}
+
+#[test]
+fn all_ranks_in_one_thread() {
+    for size in [2, 5] {
+        in_one_thread(&names("cpu:32", size), |comms| everything(comms, &[0, 1, 17, 1023], &OPS));
     }
 }
 
 #[test]
 fn a_million_elements_among_two() {
-    everything(&names("cpu:32", 2), PATIENCE, &[1 << 20], &[CommOp::Sum]);
+    on_threads("cpu:32", 2, &[1 << 20], &[CommOp::Sum]);
 }
 
 #[test]
 fn a_million_elements_among_three_and_eight() {
-    everything(&names("cpu:64", 3), PATIENCE, &[(1 << 20) / 3], &[CommOp::Sum]);
-    everything(&names("cpu:32", 8), PATIENCE, &[(1 << 20) / 8], &[CommOp::Sum]);
-}
-
-/// Other devices, such as two GPUs.
-#[test]
-#[ignore = "the devices are named by CANDLE_ROCM_COMM_DEVICES"]
-fn on_named_devices() {
-    let named = std::env::var("CANDLE_ROCM_COMM_DEVICES").expect("CANDLE_ROCM_COMM_DEVICES=cuda:0,cuda:1, for example");
-    let devices: Vec<String> = named.split(',').map(str::to_owned).collect();
-    let (library, version) = support::open(&devices[0]).expect("a device").comm_library().expect("a library");
-    println!("{named}: {library} {version}");
-    everything(&devices, PATIENCE, &[0, 1, 17, 1023, 1 << 20], &OPS);
-    everything(&devices, None, &[1, 1023], &[CommOp::Sum]);
-    replays(&devices, PATIENCE);
-    replays(&devices, None);
-    reads_while_a_rank_waits(&devices);
-    for timeout in [PATIENCE, None] {
-        on_ranks(&devices, timeout, |comm| {
-            assert_eq!(add_ones(comm).expect("all call"), devices.len() as f32);
-            if comm.rank() + 1 == devices.len() {
-                std::thread::sleep(Duration::from_secs(4));
-                comm.abort().expect("an end");
-            } else {
-                let waited = add_ones_within(comm, short(1500));
-                refused(waited, Status::PeerLost, &["crk_comm_wait: "]);
-                refused(add_ones(comm), Status::PeerLost, &["the communicator has ended: "]);
-                let buffer = comm.device().upload(&[5u8; 1000]).expect("memory");
-                assert_eq!(buffer.download::<u8>().expect("a copy"), [5; 1000]);
-            }
-        });
-    }
-}
-
-/// Rank 0 reads the results of a step while its GPU waits for another rank in the next one.
-fn reads_while_a_rank_waits(devices: &[String]) {
-    let is_read = std::sync::Barrier::new(devices.len());
-    on_ranks(devices, None, |comm| {
-        let (device, size) = (comm.device(), devices.len() as f32);
-        assert_eq!(add_ones(comm).expect("all call"), size);
-        let [first, second] = [0; 2].map(|_| device.upload(&[1f32; 8]).expect("memory"));
-        let host = device.alloc_host(32).expect("memory");
-        let event = device.event().expect("an event");
-        comm.all_reduce_in_place(DType::F32, CommOp::Sum, &first, 8).expect("a sum");
-        // SAFETY: nobody reads it before the wait for the event.
-        unsafe { first.read_async(&host) }.expect("a copy");
-        event.record(device).expect("a mark");
-        if comm.rank() != 0 {
-            is_read.wait();
-        }
-        comm.all_reduce_in_place(DType::F32, CommOp::Sum, &second, 8).expect("a sum");
-        if comm.rank() == 0 {
-            let waited = comm.wait_event(&event, PATIENCE);
-            let sums = host.as_slice::<f32>().to_vec();
-            is_read.wait(); // also where the wait has failed: the others wait here
-            waited.expect("the first sum");
-            assert_eq!(sums, [size; 8]);
-        }
-        comm.wait(PATIENCE).expect("the second sum");
-        assert_eq!(second.download::<f32>().expect("a copy"), [size; 8]);
-    });
-}
-
-/// Graphs of collectives alone.
-fn replays(devices: &[String], timeout: Option<Duration>) {
-    let size = devices.len();
-    on_ranks(devices, timeout, |comm| {
-        assert_eq!(add_ones(comm).expect("all call"), size as f32);
-        let buffer = comm.device().upload(&[1f32; 5000]).expect("memory");
-        let gathered = comm.device().alloc(20000 * size).expect("memory");
-        let work = || {
-            comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 5000)?;
-            comm.all_gather(DType::F32, &buffer, &gathered, 5000)
-        };
-        let (graph, ()) = comm.device().capture(work).expect("a graph");
-        for round in 1..=3 {
-            // SAFETY: buffers and communicator are alive.
-            unsafe { graph.launch() }.expect("a replay");
-            comm.wait(PATIENCE).expect("the work is done");
-            let sum = (size as f32).powi(round);
-            assert_eq!(gathered.download::<f32>().expect("a copy"), vec![sum; 5000 * size]);
-        }
-    });
+    on_threads("cpu:64", 3, &[(1 << 20) / 3], &[CommOp::Sum]);
+    on_threads("cpu:32", 8, &[(1 << 20) / 8], &[CommOp::Sum]);
 }
 
 /// Sums of floats in the order of the ranks, in f32 or f64, rounded once. So they are the same in every run.
@@ -490,18 +110,6 @@ fn extreme_numbers() {
 }
 
 // ---- ranks that are lost
-
-/// Adds 1.0 of every rank.
-fn add_ones(comm: &Comm) -> Result<f32, Error> {
-    add_ones_within(comm, PATIENCE)
-}
-
-fn add_ones_within(comm: &Comm, timeout: Option<Duration>) -> Result<f32, Error> {
-    let buffer = comm.device().upload(&[1f32; 64])?;
-    comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 64)?;
-    comm.wait(timeout)?;
-    Ok(buffer.download::<f32>()?[63])
-}
 
 /// The device works as before.
 fn works(device: &Device) {

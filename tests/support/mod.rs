@@ -3,6 +3,7 @@
 pub mod alone;
 pub mod bounds;
 pub mod cases;
+pub mod collectives;
 pub mod compare;
 pub mod compiler;
 pub mod cpu_module;
