@@ -5,6 +5,8 @@
 //! `cargo test --test suites -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
 
+mod orders;
+
 use crate::support;
 use crate::support::cases::Rng;
 use crate::support::number::{BF16, F16, F32, Type};
@@ -832,6 +834,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 move |target: &'static Target, name: &str| product(target, name, Way::Gemm, Weights::Numbers, &[t]);
             add(format!("gemm_{}", t.name), Box::new(gemm));
         }
+        orders::trials(&mut add);
         add("align".into(), Box::new(align));
         add("graph".into(), Box::new(|target, _| graph(target)));
         add("refuses".into(), Box::new(|target, _| refuses(target)));
