@@ -2,10 +2,10 @@
 //! 2^20, in place and out of place; ranks that never come, that leave and that abort; calls that do not agree; graphs;
 //! groups; bad input. `comm_library.rs` has the same calls over doubles of RCCL and NCCL, `comm_devices.rs` on GPUs.
 #![cfg(feature = "cpu")]
-use candle_rocm_sys::{Comm, CommId, CommOp, DType, Device, Error, Layout, Status, UnaryOp, comm_group, sys};
+use candle_rocm_sys::{Buffer, Comm, CommId, CommOp, DType, Device, Error, Layout, Status, UnaryOp, comm_group, sys};
 use candle_rocm_sys_tests::call;
-use candle_rocm_sys_tests::support;
 use candle_rocm_sys_tests::support::collectives::*;
+use candle_rocm_sys_tests::support::{self, Guarded};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,21 @@ fn all_ranks_in_one_thread() {
     for size in [2, 5] {
         in_one_thread(&names("cpu:32", size), |comms| everything(comms, &[0, 1, 17, 1023], &OPS));
     }
+}
+
+/// What `comm_devices` compares on the device.
+#[test]
+fn contents_are_compared() {
+    let device = support::open("cpu:32").expect("a device");
+    let of = |byte: u8| {
+        let fill = |buffer: &Buffer, at: usize| buffer.range(at..at + 999)?.write(&[&[7; 998][..], &[byte]].concat());
+        Guarded::filled(&device, 999, fill).expect("memory")
+    };
+    assert_eq!(of(7).equals(&of(7)), Ok(()));
+    assert!(of(7).equals(&of(8)).is_err());
+    let beyond = |buffer: &Buffer, at: usize| buffer.range(at..at + 1000)?.write(&[7u8; 1000]);
+    let spoilt = Guarded::filled(&device, 999, beyond).expect("memory");
+    assert!(spoilt.equals(&of(7)).is_err());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! bytes. `tests/comm.rs` has them on the CPU device, `tests/comm_devices.rs` on GPUs.
 use crate::support::cases::Rng;
 use crate::support::{self, Guarded};
-use candle_rocm_sys::{Backend, Comm, CommOp, DType, Error, Status, sys};
+use candle_rocm_sys::{Backend, Buffer, Comm, CommOp, DType, Error, Status, sys};
 use std::time::Duration;
 
 pub const DTYPES: [DType; 10] = [
@@ -122,19 +122,54 @@ fn value(dtype: DType, rank: usize, i: usize) -> f64 {
     }
 }
 
-/// `count` elements from `first` on, of a sequence that repeats.
-fn tiled(dtype: DType, first: usize, count: usize, at: impl Fn(usize) -> f64) -> Vec<u8> {
-    let size = dtype.size();
-    let period: Vec<u8> = (0..PERIOD).flat_map(|i| encode(dtype, at((first + i) % PERIOD))).collect();
-    let mut bytes = Vec::with_capacity((count + PERIOD) * size);
-    while bytes.len() < count * size {
-        bytes.extend_from_slice(&period);
+/// Bytes in runs, each of which repeats a period: the period, and the run's bytes.
+struct Contents(Vec<(Vec<u8>, usize)>);
+
+impl Contents {
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|(_, bytes)| bytes).sum()
     }
-    bytes.truncate(count * size);
-    bytes
+    fn garbage(bytes: usize) -> Contents {
+        Contents(vec![(vec![GARBAGE; 4096], bytes)])
+    }
+    fn then(mut self, mut next: Contents) -> Contents {
+        self.0.append(&mut next.0);
+        self
+    }
+    fn expanded(&self) -> Vec<u8> {
+        let mut all = Vec::with_capacity(self.bytes());
+        for (period, bytes) in &self.0 {
+            let end = all.len() + bytes;
+            while all.len() < end {
+                all.extend_from_slice(&period[..period.len().min(end - all.len())]);
+            }
+        }
+        all
+    }
+    /// Writes them to a buffer from `at` on, by copies on its device.
+    fn write(&self, buffer: &Buffer, mut at: usize) -> Result<(), Error> {
+        for (period, bytes) in &self.0 {
+            let seed = Contents(vec![(period.clone(), (period.len() << 12).min(*bytes))]).expanded();
+            buffer.range(at..at + seed.len())?.write(&seed)?;
+            let mut done = seed.len();
+            while done < *bytes {
+                let more = done.min(bytes - done);
+                buffer.device().copy(buffer.range(at + done..at + done + more)?, buffer.range(at..at + more)?)?;
+                done += more;
+            }
+            at += bytes;
+        }
+        Ok(())
+    }
 }
 
-fn source(dtype: DType, rank: usize, first: usize, count: usize) -> Vec<u8> {
+/// `count` elements from `first` on, of a sequence that repeats.
+fn tiled(dtype: DType, first: usize, count: usize, at: impl Fn(usize) -> f64) -> Contents {
+    let period = (0..PERIOD).flat_map(|i| encode(dtype, at((first + i) % PERIOD))).collect();
+    Contents(vec![(period, count * dtype.size())])
+}
+
+fn source(dtype: DType, rank: usize, first: usize, count: usize) -> Contents {
     tiled(dtype, first, count, |i| value(dtype, rank, i))
 }
 
@@ -162,7 +197,7 @@ fn reduced(dtype: DType, op: CommOp, ranks: usize, i: usize) -> f64 {
     }) as f64
 }
 
-fn result(dtype: DType, op: CommOp, ranks: usize, first: usize, count: usize) -> Vec<u8> {
+fn result(dtype: DType, op: CommOp, ranks: usize, first: usize, count: usize) -> Contents {
     tiled(dtype, first, count, |i| reduced(dtype, op, ranks, i))
 }
 
@@ -207,13 +242,30 @@ macro_rules! call {
 
 const GARBAGE: u8 = 0x5b;
 
-/// A destination, or in place: the source.
-pub fn destination(comm: &Comm, bytes: usize) -> Guarded {
-    Guarded::new(comm.device(), &vec![GARBAGE; bytes], 0).expect("memory")
-}
-
 pub fn memory(comm: &Comm, bytes: &[u8]) -> Guarded {
     Guarded::new(comm.device(), bytes, 0).expect("memory")
+}
+
+/// More bytes than this are made and compared on the device.
+const ON_HOST: usize = 64 << 20;
+
+fn holding(comm: &Comm, contents: &Contents) -> Guarded {
+    if contents.bytes() <= ON_HOST {
+        return memory(comm, &contents.expanded());
+    }
+    let write = |buffer: &Buffer, at: usize| contents.write(buffer, at);
+    Guarded::filled(comm.device(), contents.bytes(), write).expect("memory")
+}
+
+fn expect_contents(comm: &Comm, buffer: &Guarded, contents: &Contents, case: Case, what: &str) {
+    if contents.bytes() <= ON_HOST {
+        return expect(buffer, &contents.expanded(), case, what);
+    }
+    buffer.equals(&holding(comm, contents)).unwrap_or_else(|error| panic!("{what} {case:?}: {error}"));
+}
+
+fn destination(comm: &Comm, bytes: usize) -> Guarded {
+    holding(comm, &Contents::garbage(bytes))
 }
 
 pub fn part(whole: sys::crk_view_t, index: usize, bytes: usize) -> sys::crk_view_t {
@@ -236,8 +288,8 @@ fn each<M>(comms: &[Comm], prepare: impl Fn(&Comm) -> M, call: impl Fn(&Comm, &M
 }
 
 /// A source, and a destination of its size.
-fn pair(comm: &Comm, source: &[u8]) -> [Guarded; 2] {
-    [memory(comm, source), destination(comm, source.len())]
+fn pair(comm: &Comm, source: &Contents) -> [Guarded; 2] {
+    [holding(comm, source), destination(comm, source.bytes())]
 }
 
 fn reductions(comms: &[Comm], case: Case) {
@@ -251,7 +303,7 @@ fn reductions(comms: &[Comm], case: Case) {
         comms,
         of_rank,
         |comm, m| call!(crk_comm_all_reduce(comm.raw(), dtype, op, constant(m[0].view()), m[to].view(), count)),
-        |_, m| expect(&m[to], &whole, case, "all_reduce"),
+        |comm, m| expect_contents(comm, &m[to], &whole, case, "all_reduce"),
     );
 
     for root in [0, ranks - 1] {
@@ -265,10 +317,10 @@ fn reductions(comms: &[Comm], case: Case) {
             },
             |comm, m| {
                 if comm.rank() == root {
-                    expect(&m[to], &whole, case, "reduce");
+                    expect_contents(comm, &m[to], &whole, case, "reduce");
                 } else {
-                    expect(&m[0], &source(dtype, comm.rank(), 0, count), case, "reduce's source");
-                    expect(&m[1], &vec![GARBAGE; bytes], case, "reduce's unused destination");
+                    expect_contents(comm, &m[0], &source(dtype, comm.rank(), 0, count), case, "reduce's source");
+                    expect_contents(comm, &m[1], &Contents::garbage(bytes), case, "reduce's unused destination");
                 }
             },
         );
@@ -276,7 +328,7 @@ fn reductions(comms: &[Comm], case: Case) {
 
     each(
         comms,
-        |comm| [memory(comm, &source(dtype, comm.rank(), 0, ranks * count)), destination(comm, bytes)],
+        |comm| [holding(comm, &source(dtype, comm.rank(), 0, ranks * count)), destination(comm, bytes)],
         |comm, m| {
             let dst = if in_place { part(m[0].view(), comm.rank(), bytes) } else { m[1].view() };
             call!(crk_comm_reduce_scatter(comm.raw(), dtype, op, constant(m[0].view()), dst, count));
@@ -285,11 +337,11 @@ fn reductions(comms: &[Comm], case: Case) {
             let rank = comm.rank();
             let mine = result(dtype, op, ranks, rank * count, count);
             if in_place {
-                let mut all = source(dtype, rank, 0, ranks * count);
-                all[rank * bytes..(rank + 1) * bytes].copy_from_slice(&mine);
-                expect(&m[0], &all, case, "reduce_scatter");
+                let before = source(dtype, rank, 0, rank * count);
+                let all = before.then(mine).then(source(dtype, rank, (rank + 1) * count, (ranks - rank - 1) * count));
+                expect_contents(comm, &m[0], &all, case, "reduce_scatter");
             } else {
-                expect(&m[1], &mine, case, "reduce_scatter");
+                expect_contents(comm, &m[1], &mine, case, "reduce_scatter");
             }
         },
     );
@@ -310,34 +362,34 @@ fn moves(comms: &[Comm], case: Case) {
                 let given = if comm.rank() == root { constant(m[0].view()) } else { empty };
                 call!(crk_comm_broadcast(comm.raw(), dtype, given, m[to].view(), count, root as u32));
             },
-            |_, m| expect(&m[to], &of(root), case, "broadcast"),
+            |comm, m| expect_contents(comm, &m[to], &of(root), case, "broadcast"),
         );
     }
 
-    let all: Vec<u8> = (0..ranks).flat_map(of).collect();
+    let all = (0..ranks).map(of).fold(Contents(vec![]), Contents::then);
     each(
         comms,
         |comm| {
             let (rank, mine) = (comm.rank(), of(comm.rank()));
-            let mut prepared = vec![GARBAGE; ranks * bytes];
-            prepared[rank * bytes..(rank + 1) * bytes].copy_from_slice(&mine);
-            [memory(comm, &mine), memory(comm, &prepared)]
+            let after = Contents::garbage((ranks - rank - 1) * bytes);
+            let prepared = Contents::garbage(rank * bytes).then(of(rank)).then(after);
+            [holding(comm, &mine), holding(comm, &prepared)]
         },
         |comm, m| {
             let from = if in_place { part(m[1].view(), comm.rank(), bytes) } else { m[0].view() };
             call!(crk_comm_all_gather(comm.raw(), dtype, constant(from), m[1].view(), count));
         },
-        |_, m| expect(&m[1], &all, case, "all_gather"),
+        |comm, m| expect_contents(comm, &m[1], &all, case, "all_gather"),
     );
-    drop(all);
 
     each(
         comms,
         |comm| pair(comm, &source(dtype, comm.rank(), 0, ranks * count)),
         |comm, m| call!(crk_comm_all_to_all(comm.raw(), dtype, constant(m[0].view()), m[1].view(), count)),
         |comm, m| {
-            let mine: Vec<u8> = (0..ranks).flat_map(|r| source(dtype, r, comm.rank() * count, count)).collect();
-            expect(&m[1], &mine, case, "all_to_all");
+            let mine = (0..ranks).map(|r| source(dtype, r, comm.rank() * count, count));
+            let mine = mine.fold(Contents(vec![]), Contents::then);
+            expect_contents(comm, &m[1], &mine, case, "all_to_all");
         },
     );
 
@@ -345,7 +397,7 @@ fn moves(comms: &[Comm], case: Case) {
     let beside = |comm: &Comm| [(comm.rank() + 1) % ranks, (comm.rank() + ranks - 1) % ranks];
     each(
         comms,
-        |comm| [memory(comm, &of(comm.rank())), destination(comm, bytes), destination(comm, bytes)],
+        |comm| [holding(comm, &of(comm.rank())), destination(comm, bytes), destination(comm, bytes)],
         |comm, [src, left, right]| {
             let [next, previous] = beside(comm).map(|rank| rank as u32);
             call!(crk_comm_group_begin());
@@ -357,8 +409,8 @@ fn moves(comms: &[Comm], case: Case) {
         },
         |comm, [_, left, right]| {
             let [next, previous] = beside(comm);
-            expect(left, &of(previous), case, "recv");
-            expect(right, &of(next), case, "recv");
+            expect_contents(comm, left, &of(previous), case, "recv");
+            expect_contents(comm, right, &of(next), case, "recv");
         },
     );
 
@@ -374,7 +426,7 @@ fn moves(comms: &[Comm], case: Case) {
             },
             |comm, m| {
                 if comm.rank() == ranks - 1 {
-                    expect(&m[1], &of(0), case, "recv from the first");
+                    expect_contents(comm, &m[1], &of(0), case, "recv from the first");
                 }
             },
         );

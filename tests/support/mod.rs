@@ -28,7 +28,7 @@ pub mod sparse;
 pub mod sums;
 pub mod windows;
 
-use candle_rocm_sys::{Buffer, Device, Result, Status, sys};
+use candle_rocm_sys::{Buffer, CmpOp, DType, Device, Layout, ReduceOp, Result, Status, sys};
 use libtest_mimic::{Arguments, Trial};
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -112,6 +112,40 @@ impl Guarded {
         image.extend_from_slice(data);
         image.extend((end..end + GUARD).map(guard_byte));
         Ok(Guarded { buffer: device.upload(&image)?, front, bytes: data.len() })
+    }
+
+    /// `bytes` bytes of memory. `fill` gives them their contents: it gets the buffer, and where they begin in it.
+    pub fn filled(device: &Device, bytes: usize, fill: impl FnOnce(&Buffer, usize) -> Result<()>) -> Result<Guarded> {
+        let (end, whole) = (GUARD + bytes, GUARD + bytes + GUARD);
+        let buffer = device.alloc(whole)?;
+        for guard in [0..GUARD, end..whole] {
+            buffer.range(guard.clone())?.write(&guard.map(guard_byte).collect::<Vec<u8>>())?;
+        }
+        fill(&buffer, GUARD)?;
+        Ok(Guarded { buffer, front: GUARD, bytes })
+    }
+
+    /// Compares the contents with those of memory of the same size, on the device. Fails also if a guard byte has
+    /// changed. For sizes that would take long to download.
+    pub fn equals(&self, expected: &Guarded) -> std::result::Result<(), String> {
+        let text = |error: candle_rocm_sys::Error| error.to_string();
+        let (device, end) = (self.buffer.device(), self.front + self.bytes);
+        for guard in [0..self.front, end..self.buffer.bytes()] {
+            let mut got = vec![0u8; guard.len()];
+            self.buffer.range(guard.clone()).and_then(|view| view.read(&mut got)).map_err(text)?;
+            if !got.iter().copied().eq(guard.map(guard_byte)) {
+                return Err(format!("a byte outside the buffer of {} bytes was written", self.bytes));
+            }
+        }
+        let inside = |memory: &Guarded| Layout::strided(&[self.bytes], &[1], memory.front);
+        let (mine, others) = (inside(self).map_err(text)?, inside(expected).map_err(text)?);
+        let (differs, any) = (device.alloc(self.bytes).map_err(text)?, device.alloc(1).map_err(text)?);
+        let all = Layout::contiguous(&[self.bytes]).map_err(text)?;
+        device
+            .cmp(CmpOp::Ne, DType::U8, (&mine, &self.buffer), (&others, &expected.buffer), &differs)
+            .and_then(|()| device.reduce(ReduceOp::Max, DType::U8, &all, &differs, &[0], &any))
+            .map_err(text)?;
+        if any.download::<u8>().map_err(text)? == [0] { Ok(()) } else { Err("the contents differ".into()) }
     }
 
     pub fn ptr(&self) -> *mut c_void {
