@@ -265,9 +265,25 @@ impl Hip {
         if let Some(sentence) = config::full_disk(&messages) {
             return Err(format!("{} for {arch}: {sentence}", self.path.display()));
         }
+        if let Some(line) = refused_by_shell(&output, &messages) {
+            return Err(format!(
+                "{} for {arch}: {line}; this hipcc passes its arguments through a shell, which changes the quotation \
+                 marks and $ in {}; name a target folder without them in CARGO_TARGET_DIR",
+                self.path.display(),
+                folder.display()
+            ));
+        }
         let reason = messages.lines().find(|line| line.contains("error")).or(messages.lines().next());
         Ok(Some(reason.unwrap_or("the compiler failed without a message").trim().to_owned()))
     }
+}
+
+/// The line that tells that a hipcc's shell did not take the path of its output: the shell refuses one quotation mark,
+/// and the linker gets the path without two of them or without `$name`.
+fn refused_by_shell<'a>(output: &Path, messages: &'a str) -> Option<&'a str> {
+    let is_changed = output.to_string_lossy().contains(['"', '$', '`']);
+    let tells = |line: &&str| line.contains("cannot open output file") || line.starts_with("sh: ");
+    messages.lines().find(tells).filter(|_| is_changed)
 }
 
 /// The architectures of a build, and what its user should know of the choice.

@@ -370,6 +370,24 @@ fn a_full_disk_is_not_an_unknown_architecture() {
     assert_eq!(architectures(&config).unwrap_err(), expected);
 }
 
+/// A hipcc may run its clang by a shell, which changes this target folder's path.
+#[test]
+fn a_target_folder_that_a_shell_changes_is_named() {
+    let tree = Tree::new("shell");
+    let plain = tree.config_without("", None);
+    let config = Config { out_dir: tree.path("my $target/\"out\""), ..tree.config_without("", None) };
+    for line in ["lld: error: cannot open output file /my /out/x: No such file or directory", "sh: 1: Syntax error"] {
+        tree.program("rocm/bin/hipcc", &format!("[ \"$1\" = --version ] && exit; echo '{line}' >&2; exit 1"));
+        let message = architectures(&config).unwrap_err();
+        let of_arch = format!("{}/rocm/bin/hipcc for gfx906: {line}; this hipcc passes its", tree.0.display());
+        assert!(message.starts_with(&of_arch) && message.ends_with("in CARGO_TARGET_DIR"), "{message}");
+        assert!(message.contains(&*config.out_dir.to_string_lossy()), "{message}");
+    }
+    // In another folder it is no matter of the shell.
+    let message = architectures(&plain).unwrap_err();
+    assert!(message.contains("cannot compile for any") && !message.contains("CARGO_TARGET_DIR"), "{message}");
+}
+
 /// Without a list and without a GPU a build is for the generic targets. For those that the compiler does not know it
 /// has code for their common members. The note names the other members.
 #[test]

@@ -58,8 +58,8 @@ impl Copies {
     }
 
     /// Edits a program's manifest: every dependency on one of the packages gets the features, and the workspace's
-    /// manifest gets `[patch]`. Returns the files that changed. A line on standard error names features that stay and
-    /// need CUDA's compiler.
+    /// manifest gets `[patch]`. Returns the files that changed. Lines on standard error name features that stay and
+    /// need CUDA's compiler, and the command that a Cargo.lock needs.
     pub fn write(&self, manifest: &Path) -> Result<Vec<PathBuf>> {
         let manifest = manifest.canonicalize().with_context(|| manifest.display().to_string())?;
         let root = workspace_manifest(&manifest)?;
@@ -90,6 +90,9 @@ impl Copies {
             self.patch(&root, &mut program, &uses)?;
         }
         save(&manifest, &program, &mut changed)?;
+        if let Some(line) = self.update_of_lock(&root.with_file_name("Cargo.lock"))? {
+            eprintln!("{line}");
+        }
         for path in BTreeSet::from([manifest, root]) {
             for feature in self.features_of_cuda(&mut read(&path)?) {
                 let name = path.display();
@@ -97,6 +100,31 @@ impl Copies {
             }
         }
         Ok(changed)
+    }
+
+    /// The command for a `lock` that has packages at another version than the copies, which could replace them. With
+    /// such a lock, cargo takes the locked package and not its copy, and then says that it `does not have that feature`.
+    fn update_of_lock(&self, lock: &Path) -> Result<Option<String>> {
+        if self.prefix.is_some() || !lock.is_file() {
+            return Ok(None);
+        }
+        let document = read(lock)?;
+        let locked = document.get("package").and_then(Item::as_array_of_tables).into_iter().flatten();
+        let others = locked.filter_map(|package| {
+            let field = |field| package.get(field).and_then(Item::as_str);
+            let name = self.packages.iter().find(|name| Some(**name) == field("name"))?;
+            let version = field("version").filter(|version| *version != self.version)?;
+            (fits(version, &self.version) || fits(&self.version, version)).then(|| format!(" -p {name}"))
+        });
+        let others: BTreeSet<_> = others.collect();
+        Ok((!others.is_empty()).then(|| {
+            format!(
+                "{}: locks another version than {}, the copies'. Run in that folder: cargo update{}",
+                lock.display(),
+                self.version,
+                others.into_iter().collect::<String>()
+            )
+        }))
     }
 
     /// The features of a manifest's dependencies on the packages that need CUDA's compiler.
@@ -234,6 +262,12 @@ impl Copies {
         }
         Ok(())
     }
+}
+
+/// Whether a package of `version` may stand where `asked` is asked for.
+fn fits(asked: &str, version: &str) -> bool {
+    let asked = VersionReq::parse(asked);
+    asked.is_ok_and(|asked| Version::parse(version).is_ok_and(|version| asked.matches(&version)))
 }
 
 /// The packages that a program names, and where it takes them from.
@@ -376,6 +410,28 @@ candle-transformers = { path = \"/there/candle-transformers\" }
         assert_eq!(of(&format!("[dependencies]\ncandle-core = {features}\n")), ["cuda", "cudnn"]);
         assert_eq!(of(&format!("[workspace.dependencies]\ncandle-nn = {features}\n")), ["cuda", "cudnn"]);
         assert!(of(&format!("[dependencies]\nother = {features}\ncandle-nn = \"0.11\"\n")).is_empty());
+    }
+
+    #[test]
+    fn a_lock_with_another_version() {
+        let program = Program::new("lock", "[dependencies]\ncandle-core = \"0.11\"\n");
+        let lock = program.manifest().with_file_name("Cargo.lock");
+        assert_eq!(copies().update_of_lock(&lock).unwrap(), None, "there is no lock");
+        let package =
+            |name: &str, version: &str| format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n\n");
+        let of = |packages: &[(&str, &str)]| {
+            let packages: String = packages.iter().map(|(name, version)| package(name, version)).collect();
+            std::fs::write(&lock, format!("version = 4\n\n{packages}")).unwrap();
+            copies().update_of_lock(&lock).unwrap()
+        };
+        let found = of(&[("candle-nn", "0.11.0"), ("candle-core", "0.11.0"), ("candle-onnx", "0.11.0")]).unwrap();
+        let expected = "than 0.11.1, the copies'. Run in that folder: cargo update -p candle-core -p candle-nn";
+        assert!(found.starts_with(&lock.display().to_string()) && found.ends_with(expected), "{found}");
+        assert!(of(&[("candle-core", "0.11.1"), ("candle-nn", "0.11.0")]).unwrap().ends_with("update -p candle-nn"));
+        assert!(of(&[("candle-core", "0.11.2")]).unwrap().ends_with("update -p candle-core"));
+        // No copy can stand in for 0.10.2, which another library may use.
+        assert_eq!(of(&[("candle-core", "0.11.1"), ("candle-core", "0.10.2"), ("other", "0.1.0")]), None);
+        assert_eq!(of(&[]), None);
     }
 
     #[test]
