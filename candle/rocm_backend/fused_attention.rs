@@ -111,6 +111,7 @@ fn attention_by_tokens(
 fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
     let most = kernels::sys::CRK_ATTENTION_MOST_DIM as usize;
     let is_narrow = [q, v].iter().all(|t| t.dims().last().is_some_and(|d| *d <= most));
+    let has_heads = [q, k, v].iter().all(|t| t.rank() == 4);
     let near = |t: &Tensor| t.device().same_device(q.device()) && !t.track_op();
     let fits = |t: &Tensor| near(t) && t.dtype() == q.dtype();
     let fits_scores = |mask: &Tensor| match (q.dims4(), k.dims4()) {
@@ -121,7 +122,7 @@ fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
     };
     let has_mask_dtype = |mask: &Tensor| mask.dtype() == q.dtype() || matches!(mask.dtype(), DType::F32 | DType::U8);
     let takes_mask = |mask: &Tensor| near(mask) && has_mask_dtype(mask) && fits_scores(mask);
-    has_attention_of(q) && fits(k) && fits(v) && is_narrow && mask.is_none_or(takes_mask)
+    has_attention_of(q) && fits(k) && fits(v) && has_heads && is_narrow && mask.is_none_or(takes_mask)
 }
 
 /// `softmax(scale * q * k^T + mask) * v` of (batch, heads, tokens, d), with as many or fewer heads of keys and values.
@@ -131,7 +132,7 @@ fn attends(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> bool {
 /// are faster on an H200.
 pub fn try_attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, scale: f64) -> Result<Option<Tensor>> {
     #[cfg(feature = "_rocm")]
-    if q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && attends(q, k, v, mask) {
+    if attends(q, k, v, mask) {
         let is_narrow = q.dtype() != DType::F32 || (q.dim(D::Minus1)? <= 256 && v.dim(D::Minus1)? <= 256);
         if is_narrow {
             return attention_by_tokens([q, k, v], mask, false, scale.into(), false)?.transpose(1, 2).map(Some);
@@ -154,7 +155,7 @@ pub fn attention_of_heads(
         let (batch, tokens, width) = x.dims3()?;
         x.reshape((batch, tokens, heads, width / heads))?.transpose(1, 2)
     };
-    if !q.device().is_rocm() || q.rank() != 3 || k.rank() != 3 || v.rank() != 3 {
+    if !q.device().is_rocm() || heads == 0 || [q, k, v].iter().any(|x| x.rank() != 3) {
         return Ok(None);
     }
     let heads = try_attention(&split(q)?, &split(k)?, &split(v)?, mask, scale)?;

@@ -34,19 +34,18 @@ impl Staging {
 }
 
 impl RocmDevice {
-    /// A buffer with the next `bytes` bytes of a file.
+    /// A buffer with the next `bytes` bytes of a file. The reader may itself load to the device.
     pub fn read(&self, bytes: usize, reader: &mut impl Read) -> Result<Buffer> {
         let buffer = self.handle().alloc(bytes).w()?;
         buffer.write::<u8>(&[]).w()?; // refuses a capture, which would record parts that change
-        let mut staging = self.staging().lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let filled = match &mut *staging {
-            Some(staging) => staging.fill(&buffer, reader),
-            None => staging.insert(Staging::new(self.handle())?).fill(&buffer, reader),
-        };
-        if filled.is_err() {
-            // An event that was not recorded says nothing about its part. The drop waits until the device has sent it.
-            *staging = None;
-        }
-        filled.map(|()| buffer)
+        let kept = || self.staging().lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // The lock is not held while the reader runs.
+        let taken = kept().take();
+        let mut staging = taken.map_or_else(|| Staging::new(self.handle()), Ok)?;
+        staging.fill(&buffer, reader)?;
+        // After a failure it is dropped: an event that was not recorded says nothing about its part. The drop waits
+        // until the device has sent it.
+        *kept() = Some(staging);
+        Ok(buffer)
     }
 }

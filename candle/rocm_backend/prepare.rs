@@ -1,10 +1,12 @@
 //! Devices load their kernels and the BLAS libraries in threads of their own, while the program loads its model.
 use candle_rocm_sys::{Backend, Device};
 use std::ffi::c_int;
+use std::process::id;
 use std::sync::{Mutex, Once};
 use std::thread::{Builder, JoinHandle};
 
-static THREADS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+/// The threads, each with the process that started it: a process that forks off has none of its parent's threads.
+static THREADS: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
 
 extern "C" {
     fn atexit(call: extern "C" fn()) -> c_int;
@@ -24,7 +26,7 @@ pub(super) fn begin(handle: &Device) {
         AT_EXIT.call_once(|| {
             let _ = unsafe { atexit(at_exit) };
         });
-        THREADS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(thread);
+        THREADS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((id(), thread));
     }
 }
 
@@ -37,7 +39,12 @@ extern "C" fn at_exit() {
 /// program need not call this: a call that needs one of these waits for it. It is for measurements.
 pub fn finish_preparing() {
     let mut threads = THREADS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    for thread in threads.drain(..) {
-        let _ = thread.join();
+    for (process, thread) in threads.drain(..) {
+        if process == id() {
+            let _ = thread.join();
+        } else {
+            // Joining or detaching a thread of another process would abort this one.
+            std::mem::forget(thread);
+        }
     }
 }

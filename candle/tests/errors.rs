@@ -2,7 +2,7 @@
 use candle_core::backend::BackendStorage;
 use candle_core::quantized::rocm::QRocmStorage;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
-use candle_core::rocm_backend::{RocmDevice, kernels::GateOp};
+use candle_core::rocm_backend::{RocmDevice, WrapErr, kernels::GateOp};
 use candle_core::{DType, Device, IndexOp, Layout, Module, Result, Storage, Tensor};
 use candle_rocm_tests::{Numbers, device, refused, says};
 
@@ -336,6 +336,35 @@ fn eight_threads_use_one_device() -> Result<()> {
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("a thread"))
     })
+}
+
+/// A reader that loads to the same device from a thread and waits for it, as one that unpacks a file may.
+struct Loading(RocmDevice);
+
+impl std::io::Read for Loading {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let device = self.0.clone();
+        let inner = std::thread::spawn(move || device.read(5, &mut std::io::repeat(3)).and_then(|x| x.download().w()));
+        let inner: Vec<u8> = inner.join().expect("a thread").map_err(std::io::Error::other)?;
+        bytes.fill(inner.iter().sum());
+        Ok(bytes.len())
+    }
+}
+
+#[test]
+fn a_reader_may_load_to_the_device() -> Result<()> {
+    let device = device().as_rocm_device()?.clone();
+    let (done, outcome) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let bytes = |device: &RocmDevice| device.read(7, &mut Loading(device.clone()))?.download::<u8>().w();
+        // Without and with pinned memory that is there already.
+        done.send([bytes(&device), bytes(&device)])
+    });
+    let outcome = outcome.recv_timeout(std::time::Duration::from_secs(60)).expect("a reader that waits for itself");
+    for bytes in outcome {
+        assert_eq!(bytes?, [15; 7]);
+    }
+    Ok(())
 }
 
 #[test]

@@ -1266,6 +1266,7 @@ fn attention_of_heads() -> Result<()> {
     }
     let none = |q: &Tensor, k: &Tensor, v: &Tensor, heads| fused::attention_of_heads(q, k, v, heads, None, 0.25);
     let wide = of(5, 1, 320, DType::F32)?;
+    assert!(none(&wide, &wide, &wide, 0)?.is_none());
     assert!(none(&wide, &wide, &wide, 1)?.is_none());
     let (double, q) = (of(5, 2, 32, DType::F64)?, of(5, 2, 32, DType::F32)?);
     assert!(none(&double, &double, &double, 2)?.is_none());
@@ -1354,6 +1355,22 @@ fn causal_attention() -> Result<()> {
     assert!(sum.backward()?.get(&v).is_some());
     let (q, k) = (of(3)?, of(5)?);
     assert!(fused::attention(&q, &k.to_dtype(DType::F16)?, &k, true, 0.25).is_err());
+    Ok(())
+}
+
+/// Without a dim of heads, attention is the same error as on Candle's CPU device.
+#[test]
+fn attention_without_heads() -> Result<()> {
+    let scores = fused::Scores { scale: 0.25, cap: None, window: Some(1) };
+    for dims in [&[3usize, 8][..], &[2, 3, 8], &[1, 2, 2, 3, 8], &[8]] {
+        let refusal = |device: &Device| {
+            let x = random(dims, DType::F32, device)?;
+            assert!(!fused::has_attention(&x, &x, &x));
+            let refused = fused::causal_attention(&x, &x, &x, None, scores).expect_err("no heads");
+            Ok::<_, candle_core::Error>(refused.to_string())
+        };
+        assert_eq!(refusal(&device())?, refusal(&Device::Cpu)?);
+    }
     Ok(())
 }
 

@@ -82,6 +82,31 @@ pub fn with_a_reduction_whose_event_fails() -> Result<()> {
     Ok(())
 }
 
+unsafe extern "C" {
+    fn alarm(seconds: u32) -> u32;
+    fn fork() -> i32;
+    fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
+}
+
+/// A process that forks off lacks the threads that prepare the device, and ends all the same.
+pub fn with_a_fork() -> Result<()> {
+    alone::alone("with_a_fork", &[], || {
+        exp().expect("a device");
+        let mut status = -1;
+        // SAFETY: the new process only exits, or else is killed after a minute.
+        unsafe {
+            let child = fork();
+            if child == 0 {
+                alarm(60);
+                std::process::exit(0);
+            }
+            assert_eq!(waitpid(child, &mut status, 0), child);
+        }
+        assert_eq!(status, 0, "the new process failed or was killed");
+    });
+    Ok(())
+}
+
 /// A convolution with columns of 539 MiB, which must not be made at once.
 pub fn with_little_memory() -> Result<()> {
     alone::alone("with_little_memory", &[("HIP_DOUBLE_MEMORY", &(450 << 20).to_string())], || {

@@ -21,7 +21,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // The double's counters belong to the whole process.
     arguments.test_threads = Some(1);
-    let tests: [(_, Test); 17] = [
+    let tests: [(_, Test); 18] = [
         ("each_op_is_its_launches", calls::each_op_is_its_launches),
         ("an_elementwise_chain_is_its_launches", calls::an_elementwise_chain_is_its_launches),
         ("a_batch_norm_is_one_launch", calls::a_batch_norm_is_one_launch),
@@ -37,6 +37,7 @@ fn main() {
         ("with_a_build_that_has_no_kernels", machines::with_a_build_that_has_no_kernels),
         ("with_an_event_that_fails", machines::with_an_event_that_fails),
         ("with_a_reduction_whose_event_fails", machines::with_a_reduction_whose_event_fails),
+        ("with_a_fork", machines::with_a_fork),
         ("with_little_memory", machines::with_little_memory),
         ("with_two_gpus", machines::with_two_gpus),
     ];
