@@ -1,4 +1,4 @@
-// include/ fnv1a 4728786fbb066fe6be86ab2fc87a9db4
+// include/ fnv1a c9354ddc517a87b62d0c627d300083ec
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3478,7 +3478,8 @@ unsafe extern "C" {
     /** dst\[i\] = the sum over the `topk` results of crk_moe_gguf_columns for one token, in the order of the results' numbers:
  dst has `rows` elements. x has topk rows, one per result, and so do the lists. One launch; scratch memory of
  topk \* rows floats, which is allocated and freed in stream order. sorted_token_ids has each result once. If it has
- not, dst is undefined; also if an id is wrong, which the next synchronisation reports. topk is 1 to 65535, and k above 0 (CRK_INVALID_ARGUMENT).*/
+ not, dst is undefined; also if an id is wrong, which the next synchronisation reports. topk is 1 to 65535, and k
+ above 0 (CRK_INVALID_ARGUMENT).*/
     pub fn crk_moe_gguf_sum(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -3790,8 +3791,9 @@ unsafe extern "C" {
  channel's group in image b, and s = weight\[c\] / sqrt(v + eps). `layout` is that of x and has at least two dims: the
  batch, the channels, and others, which i counts. The `groups` groups divide the channels. weight and bias have an
  element per channel, are contiguous and must not overlap `dst`; {NULL, 0} stands for ones and for zeros. With `silu`,
- dst is silu of that, rounded to the dtype before and after. Statistics are f32, or f64 if dtype is F64; eps is rounded
- to that type. They are joined in a fixed order, so results repeat bit for bit on a device. At most 2^31 - 1 channels.
+ dst is silu of that, rounded to the dtype before and after. Statistics are f32, or f64 if dtype is F64; eps is
+ rounded to that type. They are joined in a fixed order, so results repeat bit for bit on a device. At most 2^31 - 1
+ channels.
 
  Two kernels. Scratch memory is 16 bytes per image and channel, and at most 64 KiB more; twice as much for F64. Fails
  with CRK_OUT_OF_MEMORY, and in a capture with CRK_CAPTURE, if there is no memory for it.*/

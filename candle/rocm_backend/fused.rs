@@ -375,10 +375,10 @@ pub fn add_rms_norm_once(x: &Tensor, residual: &Tensor, weight: &Tensor, eps: f6
     Ok(None)
 }
 
-/// The group norm of (batch, channels, ..): `(x - mean) / sqrt(variance + eps) * weight + bias`, with mean and variance of
-/// each group of channels of an image. With `silu`, silu of that. None where it must be several ops, which round more
-/// often: on other devices than a ROCm one, for tensors that are tracked, of several dtypes or not contiguous, and for
-/// shapes that do not fit.
+/// The group norm of (batch, channels, ..): `(x - mean) / sqrt(variance + eps) * weight + bias`, with mean and variance
+/// of each group of channels of an image. With `silu`, silu of that. None where it must be several ops, which round
+/// more often: on other devices than a ROCm one, for tensors that are tracked, of several dtypes or not contiguous, and
+/// for shapes that do not fit.
 pub fn group_norm_once(
     x: &Tensor,
     groups: usize,

@@ -291,8 +291,8 @@ impl RocmStorage {
         })
     }
 
-    /// `(x - mean) / sqrt(variance + eps) * weight + bias` of (batch, channels, ..), with mean and variance of each group
-    /// of channels of an image. With `silu`, silu of that. All tensors are contiguous.
+    /// `(x - mean) / sqrt(variance + eps) * weight + bias` of (batch, channels, ..), with mean and variance of each
+    /// group of channels of an image. With `silu`, silu of that. All tensors are contiguous.
     pub fn group_norm(
         &self,
         layout: &Layout,

@@ -1,6 +1,6 @@
 /* Batch norm with given statistics: dst = (x - mean) / sqrt(var + eps) * weight + bias, with parameters per channel.
- * A group norm's second launch is the same with parameters per row, which reduce/group_norm.h makes. For kernels/norm.hip.
- * Main functions: batch_norm_even for rows of whole packs of 16 bytes, aligned in x and in dst, and
+ * A group norm's second launch is the same with parameters per row, which reduce/group_norm.h makes. For
+ * kernels/norm.hip. Main functions: batch_norm_even for rows of whole packs of 16 bytes, aligned in x and in dst, and
  * batch_norm_any for all others. A row is the elements of one channel of one image (call/batch_norm_call.h).
  *
  * Of is a type of parameters. Its function of_row(s, row) returns the norm of a row's elements. */

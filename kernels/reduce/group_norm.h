@@ -4,9 +4,9 @@
  *
  * A row is cut into parts, one block for each. A thread has a few packs at once. It adds up their differences from the
  * mean of the first, so that little cancels where the mean is far from 0. Such sets, then threads, waves and parts are
- * joined by the formula for two sets (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
- * sample variances", 1979), always in the same order. So the sums stay exact where some elements of a long row are
- * unlike all others. */
+ * joined by the formula for two sets (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
+ * computing sample variances", 1979), always in the same order. So the sums stay exact where some elements of a long
+ * row are unlike all others. */
 #ifndef CRK_GROUP_NORM_H
 #define CRK_GROUP_NORM_H
 

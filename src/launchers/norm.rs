@@ -95,8 +95,8 @@ impl Device {
         launch!(self.crk_batch_norm(dtype, layout, self.view(x)?, mean, var, weight, bias, self.view(dst)?, eps))
     }
 
-    /// `(x - mean) / sqrt(variance + eps) * weight + bias`, with mean and variance of the channels of a group, which dim
-    /// 1 counts; with `silu`, silu of that: `crk_group_norm`. The weight or the bias may be absent.
+    /// `(x - mean) / sqrt(variance + eps) * weight + bias`, with mean and variance of the channels of a group, which
+    /// dim 1 counts; with `silu`, silu of that: `crk_group_norm`. The weight or the bias may be absent.
     #[allow(clippy::too_many_arguments)]
     pub fn group_norm(
         &self,

@@ -203,8 +203,8 @@ fn one_case(
     of.iter().try_for_each(Operand::unchanged)
 }
 
-/// Rows so long that a thread has many elements, on any device. The second one has parts of 513 packs on a GPU with room
-/// for 1056 blocks, so that the last two parts have none.
+/// Rows so long that a thread has many elements, on any device. The second one has parts of 513 packs on a GPU with
+/// room for 1056 blocks, so that the last two parts have none.
 fn long(target: &Target, name: &str, t: Type) -> Outcome {
     let sizes = [1 << 20, 4 * 540_673 + 3];
     each_case(target, "norm", name, sizes.len() * 2, |rng, index| {

@@ -103,7 +103,8 @@ impl Copies {
     }
 
     /// The command for a `lock` that has packages at another version than the copies, which could replace them. With
-    /// such a lock, cargo takes the locked package and not its copy, and then says that it `does not have that feature`.
+    /// such a lock, cargo takes the locked package and not its copy, and then says that it `does not have that
+    /// feature`.
     fn update_of_lock(&self, lock: &Path) -> Result<Option<String>> {
         if self.prefix.is_some() || !lock.is_file() {
             return Ok(None);

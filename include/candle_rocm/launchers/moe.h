@@ -50,7 +50,8 @@ CRK_API crk_status_t crk_moe_gguf_columns(crk_device_t self, crk_quant_t quant, 
 /* dst[i] = the sum over the `topk` results of crk_moe_gguf_columns for one token, in the order of the results' numbers:
  * dst has `rows` elements. x has topk rows, one per result, and so do the lists. One launch; scratch memory of
  * topk * rows floats, which is allocated and freed in stream order. sorted_token_ids has each result once. If it has
- * not, dst is undefined; also if an id is wrong, which the next synchronisation reports. topk is 1 to 65535, and k above 0 (CRK_INVALID_ARGUMENT). */
+ * not, dst is undefined; also if an id is wrong, which the next synchronisation reports. topk is 1 to 65535, and k
+ * above 0 (CRK_INVALID_ARGUMENT). */
 CRK_API crk_status_t crk_moe_gguf_sum(crk_device_t self, crk_quant_t quant, size_t experts, size_t rows, size_t k,
                                       size_t topk, crk_const_view_t weights, crk_const_view_t x,
                                       crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,

@@ -5,9 +5,9 @@
  * One launch and no scratch memory, except for group norm. dtypes BF16, F16, F32 and F64.
  *
  * bf16, f16 and f32 are computed in f32, f64 in f64, and each result is rounded to the dtype once; with the silu
- * of a group norm, twice. This is at least as accurate as the kernels by Candle's names. Those round in between, compute
- * statistics of f64 rows in f32, and add in another order. A row that fits a block (2048 pieces of 16 bytes) is read
- * once; a longer row is read again for each step.
+ * of a group norm, twice. This is at least as accurate as the kernels by Candle's names. Those round in between,
+ * compute statistics of f64 rows in f32, and add in another order. A row that fits a block (2048 pieces of 16 bytes) is
+ * read once; a longer row is read again for each step.
  *
  * All fail as the element-wise launchers do; CRK_UNSUPPORTED for other dtypes. */
 #ifndef CANDLE_ROCM_LAUNCHERS_NORM_H
@@ -73,8 +73,9 @@ CRK_API crk_status_t crk_batch_norm(crk_device_t self, crk_dtype_t dtype, const 
  * channel's group in image b, and s = weight[c] / sqrt(v + eps). `layout` is that of x and has at least two dims: the
  * batch, the channels, and others, which i counts. The `groups` groups divide the channels. weight and bias have an
  * element per channel, are contiguous and must not overlap `dst`; {NULL, 0} stands for ones and for zeros. With `silu`,
- * dst is silu of that, rounded to the dtype before and after. Statistics are f32, or f64 if dtype is F64; eps is rounded
- * to that type. They are joined in a fixed order, so results repeat bit for bit on a device. At most 2^31 - 1 channels.
+ * dst is silu of that, rounded to the dtype before and after. Statistics are f32, or f64 if dtype is F64; eps is
+ * rounded to that type. They are joined in a fixed order, so results repeat bit for bit on a device. At most 2^31 - 1
+ * channels.
  *
  * Two kernels. Scratch memory is 16 bytes per image and channel, and at most 64 KiB more; twice as much for F64. Fails
  * with CRK_OUT_OF_MEMORY, and in a capture with CRK_CAPTURE, if there is no memory for it. */

@@ -160,8 +160,8 @@ CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t q
  * Scratch memory is at most 256 MiB for the weights, 2 bytes per activation unless they are BF16, and 4 bytes per
  * element of an F16 dst. Where the memory lacks, products are made as with fewer columns.
  *
- * Activations may be too large for such blocks. If one exceeds 127 * 65504, its column is not finite. The same may be so
- * if 32 neighbours add up to more than 65504, with a format that has minima or offsets.
+ * Activations may be too large for such blocks. If one exceeds 127 * 65504, its column is not finite. The same may be
+ * so if 32 neighbours add up to more than 65504, with a format that has minima or offsets.
  *
  * Where d or dmin of a block of weights is infinite, no element of its row is finite. Where it is NaN, all are NaN. An
  * infinity in x makes its column NaN. A NaN in x counts as 0, as on Candle's CPU device. Other rows and columns are not
