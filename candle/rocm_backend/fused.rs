@@ -391,8 +391,7 @@ pub fn group_norm_once(
         let parameters = [weight, bias];
         let go = x.rank() >= 2
             && x.is_contiguous()
-            && groups != 0
-            && x.dims()[1] % groups == 0
+            && x.dims()[1].checked_rem(groups) == Some(0)
             && parameters.iter().all(|t| t.dims() == [x.dims()[1]] && t.is_contiguous())
             && takes(&[x, weight, bias]);
         if go {

@@ -358,7 +358,7 @@ fn a_reader_may_load_to_the_device() -> Result<()> {
     std::thread::spawn(move || {
         let bytes = |device: &RocmDevice| device.read(7, &mut Loading(device.clone()))?.download::<u8>().w();
         // Without and with pinned memory that is there already.
-        done.send([bytes(&device), bytes(&device)])
+        let _ = done.send([bytes(&device), bytes(&device)]);
     });
     let outcome = outcome.recv_timeout(std::time::Duration::from_secs(60)).expect("a reader that waits for itself");
     for bytes in outcome {
