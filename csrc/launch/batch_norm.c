@@ -10,13 +10,6 @@ _Static_assert((int)ROW_FORMS *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(BATCH_NORM),
  * from many rows. */
 enum { LEAST_LANES = 32 };
 
-/* Checks a parameter: an element per channel, apart from dst. */
-static crk_status_t check_parameter(const char *name, crk_const_view_t view, size_t channels, uint32_t bytes,
-                                    const void *dst, size_t dst_bytes) {
-  CRK_TRY(crk_priv_check_elements(where, name, view, channels, bytes));
-  return crk_priv_check_apart(where, "dst", dst, dst_bytes, name, view.ptr, channels * bytes);
-}
-
 /* The threads for even rows, of `packs` packs each. A thread has one pack, or several if the device is full all the
  * same. */
 static void share_even_rows(crk_device_t self, crk_batch_norm_t *call, uint64_t rows, uint64_t packs) {
@@ -63,14 +56,10 @@ crk_status_t crk_batch_norm(crk_device_t self, crk_dtype_t dtype, const crk_layo
   if (first != dst.ptr) {
     CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, size, "x", first, size));
   }
-  CRK_TRY(check_parameter("mean", mean, channels, bytes, dst.ptr, size));
-  CRK_TRY(check_parameter("var", var, channels, bytes, dst.ptr, size));
-  if (crk_priv_is_given(weight)) {
-    CRK_TRY(check_parameter("weight", weight, channels, bytes, dst.ptr, size));
-  }
-  if (crk_priv_is_given(bias)) {
-    CRK_TRY(check_parameter("bias", bias, channels, bytes, dst.ptr, size));
-  }
+  CRK_TRY(crk_priv_check_read(where, "mean", mean, channels, bytes, dst.ptr, size));
+  CRK_TRY(crk_priv_check_read(where, "var", var, channels, bytes, dst.ptr, size));
+  CRK_TRY(crk_priv_check_optional(where, "weight", weight, channels, bytes, dst.ptr, size));
+  CRK_TRY(crk_priv_check_optional(where, "bias", bias, channels, bytes, dst.ptr, size));
 
   crk_batch_norm_t call;
   bool is_even;

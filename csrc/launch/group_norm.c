@@ -20,15 +20,6 @@ static uint64_t choose_parts(crk_device_t self, uint64_t rows, uint64_t packs) {
   return crk_priv_greatest(parts, 1);
 }
 
-static crk_status_t check_parameter(const char *name, crk_const_view_t view, size_t channels, uint32_t bytes,
-                                    const void *dst, size_t dst_bytes) {
-  if (!crk_priv_is_given(view)) {
-    return CRK_OK;
-  }
-  CRK_TRY(crk_priv_check_elements(where, name, view, channels, bytes));
-  return crk_priv_check_apart(where, "dst", dst, dst_bytes, name, view.ptr, channels * bytes);
-}
-
 static crk_status_t launch_stats(crk_device_t self, crk_dtype_t dtype, crk_group_norm_t *call, uint64_t rows) {
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_GROUP_STATS + (uint32_t)dtype, CRK_MODULE_NORM, &function, "groupstats_%s",
@@ -72,8 +63,8 @@ crk_status_t crk_group_norm(crk_device_t self, crk_dtype_t dtype, const crk_layo
   if (first != dst.ptr) {
     CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, size, "x", first, size));
   }
-  CRK_TRY(check_parameter("weight", weight, channels, bytes, dst.ptr, size));
-  CRK_TRY(check_parameter("bias", bias, channels, bytes, dst.ptr, size));
+  CRK_TRY(crk_priv_check_optional(where, "weight", weight, channels, bytes, dst.ptr, size));
+  CRK_TRY(crk_priv_check_optional(where, "bias", bias, channels, bytes, dst.ptr, size));
 
   const uint64_t rows = layout->dims[0] * groups;
   crk_group_norm_t call = {.x = first,

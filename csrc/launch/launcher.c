@@ -139,6 +139,12 @@ crk_status_t crk_priv_check_apart(const char *where, const char *name, const voi
   return CRK_OK;
 }
 
+crk_status_t crk_priv_check_read(const char *where, const char *name, crk_const_view_t view, size_t elements,
+                                 uint32_t bytes, const void *dst, size_t dst_bytes) {
+  CRK_TRY(crk_priv_check_elements(where, name, view, elements, bytes));
+  return crk_priv_check_apart(where, "dst", dst, dst_bytes, name, view.ptr, elements * bytes);
+}
+
 static crk_status_t check_region_apart(const char *where, const crk_region_t *region, const crk_region_t *others,
                                        size_t count) {
   for (size_t i = 0; i < count; i++) {

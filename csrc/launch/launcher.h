@@ -242,6 +242,17 @@ crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor
 crk_status_t crk_priv_check_apart(const char *where, const char *name, const void *first, size_t bytes,
                                   const char *other_name, const void *other, size_t other_bytes);
 
+/* Checks an argument that the kernel only reads. Fails where its view has fewer elements than the kernel reads, or
+ * where dst, of `dst_bytes` bytes, overlaps them. */
+crk_status_t crk_priv_check_read(const char *where, const char *name, crk_const_view_t view, size_t elements,
+                                 uint32_t bytes, const void *dst, size_t dst_bytes);
+
+/* The same for an argument that may be absent. */
+static inline crk_status_t crk_priv_check_optional(const char *where, const char *name, crk_const_view_t view,
+                                                   size_t elements, uint32_t bytes, const void *dst, size_t dst_bytes) {
+  return crk_priv_is_given(view) ? crk_priv_check_read(where, name, view, elements, bytes, dst, dst_bytes) : CRK_OK;
+}
+
 /* Memory of an argument, from its first element to its last one. Without bytes it overlaps nothing. */
 typedef struct crk_region {
   const char *name;

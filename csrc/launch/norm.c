@@ -78,17 +78,6 @@ static row_form_t choose_row_form(const norm_call_t *call, uint32_t kind, const 
   return call->op == LAYER_NORM && packs == row_packs ? WHOLE_ROW : EVEN_ROW;
 }
 
-/* Checks a parameter: one row, or {NULL, 0} where it is absent. */
-static crk_status_t check_parameter(const norm_call_t *call, const char *name, crk_const_view_t view, size_t cols,
-                                    uint32_t bytes, size_t dst_bytes) {
-  if (!crk_priv_is_given(view)) {
-    return CRK_OK;
-  }
-  const char *where = ops[call->op].where;
-  CRK_TRY(crk_priv_check_elements(where, name, view, cols, bytes));
-  return crk_priv_check_apart(where, "dst", call->dst.ptr, dst_bytes, name, view.ptr, cols * bytes);
-}
-
 /* How the rows of a call are cut: the kernel, the lanes of a row, and the rows of a block. */
 typedef struct row_plan {
   uint32_t kind;
@@ -154,8 +143,8 @@ static crk_status_t launch_norm(crk_device_t self, const norm_call_t *call) {
     CRK_TRY(crk_priv_check_apart(where, "dst", dst, numel * bytes, "src", src, numel * bytes));
   }
   const size_t cols = call->layout->dims[call->layout->rank - 1], rows = numel / cols;
-  CRK_TRY(check_parameter(call, "alpha", call->alpha, cols, bytes, numel * bytes));
-  CRK_TRY(check_parameter(call, "beta", call->beta, cols, bytes, numel * bytes));
+  CRK_TRY(crk_priv_check_optional(where, "alpha", call->alpha, cols, bytes, call->dst.ptr, numel * bytes));
+  CRK_TRY(crk_priv_check_optional(where, "beta", call->beta, cols, bytes, call->dst.ptr, numel * bytes));
 
   const row_plan_t plan = make_plan(self, call, src, rows, cols, bytes);
   crk_function_t function;

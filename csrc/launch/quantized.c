@@ -131,13 +131,6 @@ crk_status_t crk_priv_activation_named(const char *where, const char *name, crk_
   }
 }
 
-/* Fails where the view has fewer elements than the kernel reads, or dst overlaps them. */
-static crk_status_t check_source(const char *where, const char *name, crk_const_view_t view, size_t elements,
-                                 uint32_t bytes, crk_view_t dst, size_t dst_bytes) {
-  CRK_TRY(crk_priv_check_elements(where, name, view, elements, bytes));
-  return crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, name, view.ptr, elements * bytes);
-}
-
 /* ---- numbers */
 
 crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t numel, crk_const_view_t src,
@@ -175,7 +168,7 @@ static crk_status_t launch_get_rows(crk_device_t self, const char *where, crk_fu
   size_t numel;
   CRK_TRY(crk_priv_checked_product(where, "elements", count, hidden, &numel));
   CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, 4));
-  CRK_TRY(check_source(where, "ids", ids, count, 4, dst, numel * 4));
+  CRK_TRY(crk_priv_check_read(where, "ids", ids, count, 4, dst.ptr, numel * 4));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * 4, "src", src.ptr, table_bytes));
   crk_fault_t fault;
   CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_GET_ROWS, &fault));
@@ -272,7 +265,7 @@ crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows
                           where, rows, k, (size_t)SIZE_MAX);
   }
   CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), bytes / 4, 4));
-  CRK_TRY(check_source(where, "x", x, numel, (uint32_t)crk_dtype_size(dtype), dst, bytes));
+  CRK_TRY(crk_priv_check_read(where, "x", x, numel, (uint32_t)crk_dtype_size(dtype), dst.ptr, bytes));
   return crk_priv_quantize_q8_1(self, dtype, rows, k, CRK_Q8_1_PADDED(k), CRK_SUM_OF_VALUES, x.ptr, dst.ptr);
 }
 
@@ -302,7 +295,7 @@ crk_status_t crk_quantize_columns(crk_device_t self, crk_dtype_t dtype, size_t c
     return CRK_OK;
   }
   CRK_TRY(crk_priv_check_columns(where, "dst", columns, "k", k, dst, &bytes));
-  CRK_TRY(check_source(where, "x", x, numel, (uint32_t)crk_dtype_size(dtype), dst, bytes));
+  CRK_TRY(crk_priv_check_read(where, "x", x, numel, (uint32_t)crk_dtype_size(dtype), dst.ptr, bytes));
   return crk_priv_quantize_q8_1(self, dtype, columns, k, k, CRK_SUM_OF_CODES, x.ptr, dst.ptr);
 }
 
@@ -324,7 +317,7 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
   size_t bytes;
   CRK_TRY(crk_priv_check_weights(where, "src", src, rows, k, info, &bytes));
   CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), rows, 4));
-  CRK_TRY(check_source(where, "y", y, k, (uint32_t)crk_dtype_size(dtype), dst, rows * 4));
+  CRK_TRY(crk_priv_check_read(where, "y", y, k, (uint32_t)crk_dtype_size(dtype), dst.ptr, rows * 4));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, rows * 4, "src", src.ptr, bytes));
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_DEQUANTIZE_MUL_MAT_VEC + info->index * CRK_ACTIVATIONS + type,
