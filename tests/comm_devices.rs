@@ -140,25 +140,3 @@ fn reads_while_a_rank_waits(devices: &[String]) {
         assert_eq!(second.download::<f32>().expect("a copy"), [size; 8]);
     });
 }
-
-/// Graphs of collectives alone.
-fn replays(devices: &[String], timeout: Option<Duration>) {
-    let size = devices.len();
-    on_ranks(devices, timeout, |comm| {
-        assert_eq!(add_ones(comm).expect("all call"), size as f32);
-        let buffer = comm.device().upload(&[1f32; 5000]).expect("memory");
-        let gathered = comm.device().alloc(20000 * size).expect("memory");
-        let work = || {
-            comm.all_reduce_in_place(DType::F32, CommOp::Sum, &buffer, 5000)?;
-            comm.all_gather(DType::F32, &buffer, &gathered, 5000)
-        };
-        let (graph, ()) = comm.device().capture(work).expect("a graph");
-        for round in 1..=3 {
-            // SAFETY: buffers and communicator are alive.
-            unsafe { graph.launch() }.expect("a replay");
-            comm.wait(PATIENCE).expect("the work is done");
-            let sum = (size as f32).powi(round);
-            assert_eq!(gathered.download::<f32>().expect("a copy"), vec![sum; 5000 * size]);
-        }
-    });
-}

@@ -62,7 +62,7 @@ struct Case<'a> {
     bias: Option<&'a [f64]>,
 }
 
-/// A sum by halves, whose error grows with the logarithm of its length.
+/// Adds by halves: the error grows with the logarithm of the length.
 fn sum(of: &[f64], each: impl Fn(f64) -> f64 + Copy) -> f64 {
     match of {
         [x] => each(*x),

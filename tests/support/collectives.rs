@@ -1,22 +1,11 @@
-//! All collectives, and what they must give: every function, dtype and reduction, in place and out of place, with guard
-//! bytes. `tests/comm.rs` has them on the CPU device, `tests/comm_devices.rs` on GPUs.
+//! All collectives with their expected results: every function, dtype and reduction, in place and out of place, with
+//! guard bytes. `tests/comm.rs` runs them on the CPU device, `tests/comm_devices.rs` on GPUs.
 use crate::support::cases::Rng;
+use crate::support::number::{TYPES, Type};
 use crate::support::{self, Guarded};
 use candle_rocm_sys::{Backend, Buffer, Comm, CommOp, DType, Error, Status, sys};
 use std::time::Duration;
 
-pub const DTYPES: [DType; 10] = [
-    DType::U8,
-    DType::U32,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::BF16,
-    DType::F16,
-    DType::F32,
-    DType::F64,
-    DType::F8E4M3,
-];
 pub const OPS: [CommOp; 5] = [CommOp::Sum, CommOp::Prod, CommOp::Max, CommOp::Min, CommOp::Avg];
 pub const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
@@ -74,38 +63,20 @@ pub fn refused<T>(result: Result<T, Error>, status: Status, words: &[&str]) -> S
 
 // ---- values
 
-fn is_float(dtype: DType) -> bool {
-    matches!(dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64 | DType::F8E4M3)
+fn type_of(dtype: DType) -> Type {
+    *TYPES.iter().find(|t| t.dtype == dtype).expect("a dtype")
 }
 
 pub fn encode(dtype: DType, value: f64) -> Vec<u8> {
-    match dtype {
-        DType::U8 => vec![value as i64 as u8],
-        DType::U32 => (value as i64 as u32).to_le_bytes().to_vec(),
-        DType::I16 => (value as i64 as i16).to_le_bytes().to_vec(),
-        DType::I32 => (value as i64 as i32).to_le_bytes().to_vec(),
-        DType::I64 => (value as i64).to_le_bytes().to_vec(),
-        DType::BF16 => half::bf16::from_f64(value).to_le_bytes().to_vec(),
-        DType::F16 => half::f16::from_f64(value).to_le_bytes().to_vec(),
-        DType::F32 => (value as f32).to_le_bytes().to_vec(),
-        DType::F64 => value.to_le_bytes().to_vec(),
-        _ => vec![float8::F8E4M3::from_f64(value).to_bits()],
-    }
+    let t = type_of(dtype);
+    let mut bytes = vec![0; t.bytes];
+    t.put(&mut bytes, 0, if t.is_float() { t.round_bits(value) } else { t.wrap(value as i128) });
+    bytes
 }
 
 pub fn decode(dtype: DType, bytes: &[u8]) -> f64 {
-    match dtype {
-        DType::U8 => bytes[0].into(),
-        DType::U32 => u32::from_le_bytes(bytes.try_into().unwrap()).into(),
-        DType::I16 => i16::from_le_bytes(bytes.try_into().unwrap()).into(),
-        DType::I32 => i32::from_le_bytes(bytes.try_into().unwrap()).into(),
-        DType::I64 => i64::from_le_bytes(bytes.try_into().unwrap()) as f64,
-        DType::BF16 => half::bf16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
-        DType::F16 => half::f16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
-        DType::F32 => f32::from_le_bytes(bytes.try_into().unwrap()).into(),
-        DType::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
-        _ => float8::F8E4M3::from_bits(bytes[0]).to_f64(),
-    }
+    let t = type_of(dtype);
+    t.float(t.get(bytes, 0))
 }
 
 /// The values of a rank repeat after so many elements.
@@ -115,14 +86,14 @@ const PERIOD: usize = 251;
 /// ranks have different ones.
 fn value(dtype: DType, rank: usize, i: usize) -> f64 {
     let number = Rng((rank * PERIOD + i) as u64).below(4) as f64;
-    if is_float(dtype) || dtype == DType::I32 || dtype == DType::I64 {
+    if type_of(dtype).is_float() || dtype == DType::I32 || dtype == DType::I64 {
         [1.0, -1.0, 2.0, 1.0][number as usize]
     } else {
         number
     }
 }
 
-/// Bytes in runs, each of which repeats a period: the period, and the run's bytes.
+/// Bytes in runs. A run repeats its period until it has so many bytes.
 struct Contents(Vec<(Vec<u8>, usize)>);
 
 impl Contents {
@@ -176,7 +147,7 @@ fn source(dtype: DType, rank: usize, first: usize, count: usize) -> Contents {
 /// The reduction of element `i`, with integers that wrap.
 fn reduced(dtype: DType, op: CommOp, ranks: usize, i: usize) -> f64 {
     let values = (0..ranks).map(|rank| value(dtype, rank, i));
-    if is_float(dtype) {
+    if type_of(dtype).is_float() {
         return match op {
             CommOp::Sum => values.sum(),
             CommOp::Prod => values.product(),
@@ -212,7 +183,7 @@ pub struct Case {
     pub on_gpu: bool,
 }
 
-/// Compares a guarded buffer with what it must hold. A GPU's average may be rounded elsewhere.
+/// Compares a guarded buffer with the expected bytes. A GPU may round an average at another step.
 pub fn expect(buffer: &Guarded, expected: &[u8], case: Case, what: &str) {
     let got = buffer.read().unwrap_or_else(|error| panic!("{what} {case:?}: {error}"));
     if got == expected {
@@ -221,7 +192,8 @@ pub fn expect(buffer: &Guarded, expected: &[u8], case: Case, what: &str) {
     let size = case.dtype.size();
     for (i, (got, expected)) in got.chunks(size).zip(expected.chunks(size)).enumerate() {
         let (a, b) = (decode(case.dtype, got), decode(case.dtype, expected));
-        let close = case.on_gpu && case.op == CommOp::Avg && is_float(case.dtype) && (a - b).abs() <= b.abs() / 8.0;
+        let close =
+            case.on_gpu && case.op == CommOp::Avg && type_of(case.dtype).is_float() && (a - b).abs() <= b.abs() / 8.0;
         assert!(close || got == expected, "{what} {case:?}: element {i} is {a}, not {b}");
     }
     assert_eq!(got.len(), expected.len(), "{what} {case:?}");
@@ -435,7 +407,7 @@ fn moves(comms: &[Comm], case: Case) {
 
 /// All collectives of all dtypes with these counts, by the ranks that this thread has.
 pub fn everything(comms: &[Comm], counts: &[usize], ops: &[CommOp]) {
-    for dtype in DTYPES {
+    for dtype in TYPES.iter().map(|t| t.dtype) {
         for &count in counts {
             for in_place in [false, true] {
                 collectives(comms, dtype, count, ops, in_place);
@@ -447,8 +419,8 @@ pub fn everything(comms: &[Comm], counts: &[usize], ops: &[CommOp]) {
 
 /// All collectives of all dtypes, each of so many bytes for a rank; in place for every second dtype.
 pub fn large(comms: &[Comm], bytes: usize) {
-    for (i, dtype) in DTYPES.into_iter().enumerate() {
-        collectives(comms, dtype, bytes / dtype.size(), &[CommOp::Sum], i % 2 == 1);
+    for (i, t) in TYPES.iter().enumerate() {
+        collectives(comms, t.dtype, bytes / t.bytes, &[CommOp::Sum], i % 2 == 1);
     }
     end(comms);
 }

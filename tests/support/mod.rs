@@ -31,6 +31,7 @@ pub mod windows;
 use candle_rocm_sys::{Buffer, CmpOp, DType, Device, Layout, ReduceOp, Result, Status, sys};
 use libtest_mimic::{Arguments, Trial};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// A device under test.
@@ -116,21 +117,25 @@ impl Guarded {
 
     /// `bytes` bytes of memory. `fill` gives them their contents: it gets the buffer, and where they begin in it.
     pub fn filled(device: &Device, bytes: usize, fill: impl FnOnce(&Buffer, usize) -> Result<()>) -> Result<Guarded> {
-        let (end, whole) = (GUARD + bytes, GUARD + bytes + GUARD);
-        let buffer = device.alloc(whole)?;
-        for guard in [0..GUARD, end..whole] {
-            buffer.range(guard.clone())?.write(&guard.map(guard_byte).collect::<Vec<u8>>())?;
+        let memory = Guarded { buffer: device.alloc(GUARD + bytes + GUARD)?, front: GUARD, bytes };
+        for guard in memory.guards() {
+            memory.buffer.range(guard.clone())?.write(&guard.map(guard_byte).collect::<Vec<u8>>())?;
         }
-        fill(&buffer, GUARD)?;
-        Ok(Guarded { buffer, front: GUARD, bytes })
+        fill(&memory.buffer, GUARD)?;
+        Ok(memory)
     }
 
-    /// Compares the contents with those of memory of the same size, on the device. Fails also if a guard byte has
-    /// changed. For sizes that would take long to download.
+    /// Where the guard bytes are.
+    fn guards(&self) -> [Range<usize>; 2] {
+        [0..self.front, self.front + self.bytes..self.buffer.bytes()]
+    }
+
+    /// Compares the contents with those of memory of the same size. The device does it, because large contents take
+    /// long to download. Fails also if a guard byte has changed.
     pub fn equals(&self, expected: &Guarded) -> std::result::Result<(), String> {
         let text = |error: candle_rocm_sys::Error| error.to_string();
-        let (device, end) = (self.buffer.device(), self.front + self.bytes);
-        for guard in [0..self.front, end..self.buffer.bytes()] {
+        let device = self.buffer.device();
+        for guard in self.guards() {
             let mut got = vec![0u8; guard.len()];
             self.buffer.range(guard.clone()).and_then(|view| view.read(&mut got)).map_err(text)?;
             if !got.iter().copied().eq(guard.map(guard_byte)) {
@@ -165,12 +170,11 @@ impl Guarded {
     /// Its contents, after all earlier work is done. Fails if a guard byte has changed.
     pub fn read(&self) -> std::result::Result<Vec<u8>, String> {
         let mut image = self.buffer.download::<u8>().map_err(|error| error.to_string())?;
-        let end = self.front + self.bytes;
-        if let Some(at) = (0..self.front).chain(end..image.len()).find(|&i| image[i] != guard_byte(i)) {
+        if let Some(at) = self.guards().into_iter().flatten().find(|&i| image[i] != guard_byte(i)) {
             let at = at as isize - self.front as isize;
             return Err(format!("byte {at} was written, outside the buffer of {} bytes", self.bytes));
         }
-        image.truncate(end);
+        image.truncate(self.front + self.bytes);
         image.drain(..self.front);
         Ok(image)
     }

@@ -1,6 +1,5 @@
 //! The order of the lists changes no bit of a mixture's results: trials of the suite `moe`. Up to 8192 tokens.
-use super::{Problem, Sizes, UNTOUCHED, Way, Weights, own_handle, words};
-use crate::support::cases::Rng;
+use super::{Problem, Sizes, UNTOUCHED, Way, Weights, expert_ids, own_handle, words};
 use crate::support::number::{BF16, F16, F32, Type};
 use crate::support::property::{Outcome, each_case};
 use crate::support::quantized::Format;
@@ -40,7 +39,7 @@ fn orders_of(target: &Target, name: &str, way: Way, weights_are: Weights, types:
         let [experts, rows, k, tokens] = *SIZES.get(index / 2).unwrap_or(&MANY_TOKENS);
         let (t, scaled) = (types[index % types.len()], index % 2 == 1);
         let s = Sizes { experts, rows, k, tokens, topk: 1, scaled };
-        let ids = random_ids(rng, experts, tokens);
+        let ids = expert_ids(rng, 2, experts, tokens); // in random order
         let mut problem = Problem::new(target, rng, way, weights_are, t, s, ids);
         let orders = orders(&problem.ids, &problem.sorted);
         let first = one_order(target, &mut problem, &orders[0])?;
@@ -54,10 +53,6 @@ fn orders_of(target: &Target, name: &str, way: Way, weights_are: Weights, types:
         }
         if first.iter().all(|byte| *byte == UNTOUCHED) { Err("nothing was written".into()) } else { Ok(()) }
     })
-}
-
-fn random_ids(rng: &mut Rng, experts: usize, tokens: usize) -> Vec<i32> {
-    (0..tokens).map(|_| rng.below(experts) as i32).collect()
 }
 
 /// The trials, by name.
