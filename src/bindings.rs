@@ -1,4 +1,4 @@
-// include/ fnv1a c9354ddc517a87b62d0c627d300083ec
+// include/ fnv1a a3412ac65bbf8e534659ceef301756d1
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3593,10 +3593,9 @@ unsafe extern "C" {
  sorted_token_ids and expert_ids (u32, tokens \* topk) get the numbers m of the results and topk_ids\[m\], sorted by
  expert and then by m, as the products above take them. Both may be {NULL, 0}.
 
- One launch. For more than 256 sorted results also those of crk_argsort, and its scratch memory above 8192: fails as
- crk_argsort does where there is none. At most CRK_MOST_ROUTED_EXPERTS experts, and
- a topk of at most CRK_MOST_ROUTED_TOPK (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two
- may overlap.*/
+ One launch. More than 256 sorted results also take the launches of crk_argsort, and more than 8192 its scratch
+ memory: the call then fails as crk_argsort does. At most CRK_MOST_ROUTED_EXPERTS experts, and a topk of at most
+ CRK_MOST_ROUTED_TOPK (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two may overlap.*/
     pub fn crk_moe_route(
         self_: crk_device_t,
         experts: usize,

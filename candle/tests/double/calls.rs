@@ -109,7 +109,7 @@ pub fn a_batch_norm_is_one_launch() -> Result<()> {
     Ok(())
 }
 
-/// A group norm, with silu too: two launches, or those of twelve ops where gradients are tracked.
+/// A group norm takes two launches, also with silu. Where gradients are tracked it takes those of twelve ops.
 pub fn a_group_norm_is_two_launches() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let of = || Tensor::rand(0.5f32, 1., 6, &device);

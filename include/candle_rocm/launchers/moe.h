@@ -118,10 +118,9 @@ CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t e
  * sorted_token_ids and expert_ids (u32, tokens * topk) get the numbers m of the results and topk_ids[m], sorted by
  * expert and then by m, as the products above take them. Both may be {NULL, 0}.
  *
- * One launch. For more than 256 sorted results also those of crk_argsort, and its scratch memory above 8192: fails as
- * crk_argsort does where there is none. At most CRK_MOST_ROUTED_EXPERTS experts, and
- * a topk of at most CRK_MOST_ROUTED_TOPK (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two
- * may overlap. */
+ * One launch. More than 256 sorted results also take the launches of crk_argsort, and more than 8192 its scratch
+ * memory: the call then fails as crk_argsort does. At most CRK_MOST_ROUTED_EXPERTS experts, and a topk of at most
+ * CRK_MOST_ROUTED_TOPK (CRK_UNSUPPORTED) and of at most experts. All views are contiguous, and no two may overlap. */
 CRK_API crk_status_t crk_moe_route(crk_device_t self, size_t experts, size_t tokens, size_t topk, bool normalise,
                                    crk_const_view_t logits, crk_view_t topk_weights, crk_view_t topk_ids,
                                    crk_view_t sorted_token_ids, crk_view_t expert_ids);
