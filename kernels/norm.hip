@@ -97,13 +97,16 @@ CRK_FLOAT_TYPES(CRK_BATCH_NORMS)
                   (crk_batch_norm_t call, const T *x, T *dst, const crk::wide<T> *norms, uint32_t threads)) { \
     crk::batch_norm_##rows(CRK_ND_ARGUMENT(call), threads, x, dst, crk::row_parameters<T, silu>{norms});      \
   }
-#define CRK_GROUP_NORMS(suffix, T)                                                        \
-  CRK_COOPERATIVE(groupstats_##suffix, CRK_GROUP_NORM_THREADS, (crk_group_norm_t call)) { \
-    crk::group_stats<T>(CRK_ND_ARGUMENT(call));                                           \
-  }                                                                                       \
-  CRK_GROUP_NORM(suffix, T, even, , false)                                                \
-  CRK_GROUP_NORM(suffix, T, any, , false)                                                 \
-  CRK_GROUP_NORM(suffix, T, even, _silu, true)                                            \
+#define CRK_GROUP_NORMS(suffix, T)                                                               \
+  CRK_COOPERATIVE(groupstats_##suffix, CRK_GROUP_NORM_THREADS, (crk_group_norm_t call)) {        \
+    crk::group_stats<T>(CRK_ND_ARGUMENT(call));                                                  \
+  }                                                                                              \
+  CRK_COOPERATIVE(groupstats_##suffix##_join, CRK_GROUP_NORM_THREADS, (crk_group_norm_t call)) { \
+    crk::group_stats_join<T>(CRK_ND_ARGUMENT(call));                                             \
+  }                                                                                              \
+  CRK_GROUP_NORM(suffix, T, even, , false)                                                       \
+  CRK_GROUP_NORM(suffix, T, any, , false)                                                        \
+  CRK_GROUP_NORM(suffix, T, even, _silu, true)                                                   \
   CRK_GROUP_NORM(suffix, T, any, _silu, true)
 CRK_FLOAT_TYPES(CRK_GROUP_NORMS)
 

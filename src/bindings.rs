@@ -1,4 +1,4 @@
-// include/ fnv1a a3412ac65bbf8e534659ceef301756d1
+// include/ fnv1a 14cb279fbd7be2aa046e354b2e8a9054
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -3794,8 +3794,9 @@ unsafe extern "C" {
  rounded to that type. They are joined in a fixed order, so results repeat bit for bit on a device. At most 2^31 - 1
  channels.
 
- Two kernels. Scratch memory is 16 bytes per image and channel, and at most 64 KiB more; twice as much for F64. Fails
- with CRK_OUT_OF_MEMORY, and in a capture with CRK_CAPTURE, if there is no memory for it.*/
+ Two launches, or three where groups are long. Scratch memory is 16 bytes per image and channel, and at most 64 KiB
+ more; twice as much for F64. Fails with CRK_OUT_OF_MEMORY, and in a capture with CRK_CAPTURE, if there is no
+ memory for it.*/
     pub fn crk_group_norm(
         self_: crk_device_t,
         dtype: crk_dtype_t,

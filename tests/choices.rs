@@ -341,7 +341,7 @@ fn norms() {
             (
                 "group_norm of many",
                 |on| group_norm(on, &[1, 8, 256, 256], true),
-                &["groupstats_f16 64", "groupnorm_f16_even_silu"],
+                &["groupstats_f16 64", "groupstats_f16_join 2", "groupnorm_f16_even_silu"],
             ),
         ]);
     });

@@ -1,8 +1,7 @@
-/* Launcher of group norm: statistics of the groups (kernels/reduce/group_norm.h), then the norm of their elements
- * (kernels/elementwise/batch_norm.h). */
+/* Launcher of group norm: statistics of the groups, in parts where groups are long (kernels/reduce/group_norm.h), then
+ * the norm of their elements (kernels/elementwise/batch_norm.h). */
 #include "call/group_norm_call.h"
 #include "launch/batch_norm.h"
-#include "tickets.h"
 
 static const char where[] = "crk_group_norm";
 
@@ -11,7 +10,6 @@ _Static_assert((int)FORMS *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(GROUP_NORM), "as
 
 /* The fewest packs of 16 bytes of a part, and the most parts of all rows together. */
 enum { PART_PACKS = 2 * CRK_GROUP_NORM_THREADS, MOST_PARTS = 4096 };
-_Static_assert((int)MOST_PARTS <= (int)CRK_TICKETS, "a row with several parts has a counter");
 
 /* The parts of a row: as many as fill the device. */
 static uint64_t choose_parts(crk_device_t self, uint64_t rows, uint64_t packs) {
@@ -20,13 +18,14 @@ static uint64_t choose_parts(crk_device_t self, uint64_t rows, uint64_t packs) {
   return crk_priv_greatest(parts, 1);
 }
 
-static crk_status_t launch_stats(crk_device_t self, crk_dtype_t dtype, crk_group_norm_t *call, uint64_t rows) {
+/* The statistics of the parts of rows, or the join of a row's parts. */
+static crk_status_t launch_stats(crk_device_t self, crk_dtype_t dtype, bool join, crk_group_norm_t *call,
+                                 uint64_t blocks) {
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_GROUP_STATS + (uint32_t)dtype, CRK_MODULE_NORM, &function, "groupstats_%s",
-                         crk_dtype_name(dtype)));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_GROUP_STATS + join * CRK_DTYPE_COUNT + (uint32_t)dtype, CRK_MODULE_NORM,
+                         &function, "groupstats_%s%s", crk_dtype_name(dtype), join ? "_join" : ""));
   const void *args[] = {call};
-  return crk_priv_launch_all_blocks(self, function, rows * call->parts.size, CRK_GROUP_NORM_THREADS, 0,
-                                    &call->first_block, args);
+  return crk_priv_launch_all_blocks(self, function, blocks, CRK_GROUP_NORM_THREADS, 0, &call->first_block, args);
 }
 
 static crk_status_t launch_norm(crk_device_t self, crk_dtype_t dtype, crk_batch_norm_t *rows, bool is_even, bool silu,
@@ -72,14 +71,11 @@ crk_status_t crk_group_norm(crk_device_t self, crk_dtype_t dtype, const crk_layo
                            .bias = bias.ptr,
                            .size = numel / rows,
                            .channels = (uint32_t)(channels / groups),
-                           .groups = (uint32_t)groups,
                            .eps = eps};
   const uint64_t packs = call.size / (16 / bytes), parts = choose_parts(self, rows, packs);
   call.part_packs = crk_priv_ceil_div(packs, parts);
   crk_priv_divisor_init(&call.parts, parts, true);
-  if (parts > 1) {
-    CRK_TRY(crk_priv_tickets_get(self, &call.tickets));
-  }
+  crk_priv_divisor_init(&call.groups, groups, true);
   const size_t state = 4 * (dtype == CRK_DTYPE_F64 ? sizeof(double) : sizeof(float));
   const size_t norms = layout->dims[0] * channels * state, states = parts > 1 ? rows * parts * state : 0;
   void *scratch;
@@ -91,7 +87,10 @@ crk_status_t crk_group_norm(crk_device_t self, crk_dtype_t dtype, const crk_layo
   bool is_even;
   const uint64_t threads = crk_priv_batch_norm_walk(self, &walk, numel, layout->dims[0] * channels, channels, bytes,
                                                     first, dst.ptr, &is_even);
-  crk_status_t status = launch_stats(self, dtype, &call, rows);
+  crk_status_t status = launch_stats(self, dtype, false, &call, rows * parts);
+  if (status == CRK_OK && parts > 1) {
+    status = launch_stats(self, dtype, true, &call, rows);
+  }
   if (status == CRK_OK) {
     status = launch_norm(self, dtype, &walk, is_even, silu, threads, first, dst.ptr, call.norms);
   }

@@ -60,7 +60,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(NORM, 3 * 5 * 3 * CRK_DTYPE_COUNT)                         \
   XX(ADD_NORM, 2 * 5 * CRK_ACTIVATIONS)                         \
   XX(BATCH_NORM, 2 * CRK_DTYPE_COUNT)                           \
-  XX(GROUP_STATS, CRK_DTYPE_COUNT)                              \
+  XX(GROUP_STATS, 2 * CRK_DTYPE_COUNT)                          \
   XX(GROUP_NORM, 2 * 2 * CRK_DTYPE_COUNT)                       \
   XX(ROPE, 2 * 4 * CRK_DTYPE_COUNT)                             \
   XX(ROPE_QKV, 2 * 2 * CRK_DTYPE_COUNT)                         \

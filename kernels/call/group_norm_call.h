@@ -13,14 +13,14 @@
 typedef struct crk_group_norm {
   const void *x;
   const void *weight, *bias; /* an element per channel; NULL: ones, zeros */
-  void *states; /* of the parts of all rows: number of elements, mean, squares, 0; with one part NULL */
+  void *states; /* of the parts of all rows: number of elements, mean, squares, unused; with one part NULL */
   void *norms; /* of the channels of all images: mean, scale, bias, 0 */
-  uint32_t *tickets; /* with several parts: a counter per row */
   uint64_t first_block;
   uint64_t size; /* elements of a row */
   uint64_t part_packs; /* packs of 16 bytes of a part */
   crk_divisor_t parts; /* of a row, each of a block */
-  uint32_t channels, groups; /* channels of a row; groups of an image */
+  crk_divisor_t groups; /* of an image */
+  uint32_t channels; /* of a row */
   double eps;
 } crk_group_norm_t;
 

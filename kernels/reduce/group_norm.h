@@ -1,12 +1,12 @@
 /* The statistics of a group norm: mean and variance of rows, and from them what each channel needs. For
- * kernels/norm.hip. Main function: group_stats. A row is a group of channels of one image (call/group_norm_call.h); the
- * rows are normalised by a second launch (elementwise/batch_norm.h).
+ * kernels/norm.hip. Main functions: group_stats, group_stats_join. A row is a group of channels of one image
+ * (call/group_norm_call.h). The last launch normalises the rows (elementwise/batch_norm.h).
  *
- * A row is cut into parts, one block for each. A thread has a few packs at once. It adds up their differences from the
- * mean of the first, so that little cancels where the mean is far from 0. Such sets, then threads, waves and parts are
- * joined by the formula for two sets (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
- * computing sample variances", 1979), always in the same order. So the sums stay exact where some elements of a long
- * row are unlike all others. */
+ * A long row is cut into parts, one block for each; another launch joins them. A thread has a few packs at once. It
+ * adds up their differences from the mean of the first, so that little cancels where the mean is far from 0. Such sets,
+ * then threads, waves and parts are joined by the formula for two sets (Chan, Golub and LeVeque, "Updating formulae and
+ * a pairwise algorithm for computing sample variances", 1979), always in the same order. So the sums stay exact where
+ * some elements of a long row are unlike all others. */
 #ifndef CRK_GROUP_NORM_H
 #define CRK_GROUP_NORM_H
 
@@ -14,13 +14,13 @@
 #include "numbers/divisor.h"
 #include "numbers/packed.h"
 #include "numbers/wave.h"
-#include "platform/blocks.h"
+#include "platform/platform.h"
 
 namespace crk {
 namespace {
 
 /* Number and mean of some elements, and the sum of the squares of their differences from the mean. `unused` fills up 4
- * numbers, which are moved at once. */
+ * numbers, which are loaded and stored at once. */
 template <class A>
 struct moments {
   A count, mean, squares, unused;
@@ -97,8 +97,8 @@ CRK_FN moments<wide<T>> add_part(const crk_group_norm_t &call, const T *row, uin
   return mine;
 }
 
-/* Joins the moments of the block's threads. Thread 0 gets the result. `room` is shared memory for a value per group of
- * lanes. */
+/* Joins the moments of the block's threads, for all of them. `room` is shared memory for a value per group of lanes,
+ * and for the result. */
 template <class A>
 CRK_FN moments<A> join_block(moments<A> mine, moments<A> *room) {
   constexpr uint32_t groups = CRK_GROUP_NORM_THREADS / group_lanes;
@@ -107,7 +107,12 @@ CRK_FN moments<A> join_block(moments<A> mine, moments<A> *room) {
     room[thread_index().x / group_lanes] = mine;
   }
   shared_barrier();
-  return butterfly<groups>(room[thread_index().x % groups], join_moments());
+  mine = butterfly<groups>(room[thread_index().x % groups], join_moments());
+  if (thread_index().x == 0) {
+    room[groups] = mine;
+  }
+  shared_barrier();
+  return room[groups];
 }
 
 /* Stores what each channel of the row needs: the mean, the factor and the bias. */
@@ -116,64 +121,47 @@ CRK_FN void store_norms(const crk_group_norm_t &call, uint64_t row, const moment
   using A = wide<T>;
   const T *const weight = static_cast<const T *>(call.weight), *const bias = static_cast<const T *>(call.bias);
   const A scale = rsqrt(of.squares / of.count + static_cast<A>(call.eps));
+  uint64_t image = row;
+  const uint64_t first = take_coordinate(image, call.groups) * call.channels;
   CRK_NO_UNROLL
   for (uint32_t c = thread_index().x; c < call.channels; c += CRK_GROUP_NORM_THREADS) {
-    const uint64_t channel = row % call.groups * call.channels + c;
+    const uint64_t channel = first + c;
     const pack<A, 4> norm = {{of.mean, weight != nullptr ? scale * convert<A>(weight[channel]) : scale,
                               bias != nullptr ? convert<A>(bias[channel]) : A(0), A(0)}};
     store_pack<A, 4>(static_cast<A *>(call.norms) + (row * call.channels + c) * 4, norm);
   }
 }
 
-CRK_FN void pass_moments(float *to, const moments<float> &of) {
-  store_passed<4>(to, {{of.count, of.mean, of.squares, 0.0f}});
-}
-CRK_FN void pass_moments(double *to, const moments<double> &of) {
-  const pack<float, 8> words = bit_cast<pack<float, 8>>(of);
-  store_passed<4>(reinterpret_cast<float *>(to), {{words.v[0], words.v[1], words.v[2], words.v[3]}});
-  store_passed<4>(reinterpret_cast<float *>(to) + 4, {{words.v[4], words.v[5], words.v[6], words.v[7]}});
-}
-CRK_FN moments<float> passed_moments(const float *from) { return bit_cast<moments<float>>(load_passed<4>(from)); }
-CRK_FN moments<double> passed_moments(const double *from) {
-  const pack<float, 4> low = load_passed<4>(reinterpret_cast<const float *>(from)),
-                       high = load_passed<4>(reinterpret_cast<const float *>(from) + 4);
-  return bit_cast<moments<double>>(
-      pack<float, 8>{{low.v[0], low.v[1], low.v[2], low.v[3], high.v[0], high.v[1], high.v[2], high.v[3]}});
-}
-
-/* A block computes a part of a row. The row's last block to finish joins the parts, and stores the norms of the row's
- * channels. */
+/* A block computes a part of a row. If it is the only one, it stores the norms of the row's channels too. */
 template <class T>
 CRK_FN void group_stats(const crk_group_norm_t &call) {
   using A = wide<T>;
-  CRK_SHARED(moments<A>, room, CRK_GROUP_NORM_THREADS / group_lanes);
-  CRK_SHARED(float, word, 1);
-  uint64_t row = call.first_block + block_index().x;
+  CRK_SHARED(moments<A>, room, CRK_GROUP_NORM_THREADS / group_lanes + 1);
+  const uint64_t block = call.first_block + block_index().x;
+  uint64_t row = block;
   const uint32_t part = static_cast<uint32_t>(take_coordinate(row, call.parts));
-  const uint32_t parts = static_cast<uint32_t>(call.parts.size);
   const T *const from = static_cast<const T *>(call.x) + row * call.size;
-  moments<A> mine = join_block(add_part(call, from, part), room);
-  if (parts > 1) {
-    A *const states = static_cast<A *>(call.states) + row * parts * 4;
-    if (thread_index().x == 0) {
-      pass_moments(states + part * 4, mine);
-    }
-    if (!last_of_blocks(call.tickets + row, parts, word)) {
-      return;
-    }
-    mine = {};
-    CRK_NO_UNROLL
-    for (uint32_t p = thread_index().x; p < parts; p += CRK_GROUP_NORM_THREADS) {
-      mine = join_moments()(mine, passed_moments(states + p * 4));
-    }
-    mine = join_block(mine, room);
+  const moments<A> mine = join_block(add_part(call, from, part), room);
+  if (call.parts.size == 1) {
+    store_norms<T>(call, row, mine);
+  } else if (thread_index().x == 0) {
+    static_cast<moments<A> *>(call.states)[block] = mine;
   }
-  shared_barrier();
-  if (thread_index().x == 0) {
-    room[0] = mine;
+}
+
+/* A block joins the parts of a row, and stores the norms of the row's channels. */
+template <class T>
+CRK_FN void group_stats_join(const crk_group_norm_t &call) {
+  using A = wide<T>;
+  CRK_SHARED(moments<A>, room, CRK_GROUP_NORM_THREADS / group_lanes + 1);
+  const uint64_t row = call.first_block + block_index().x;
+  const moments<A> *const states = static_cast<const moments<A> *>(call.states) + row * call.parts.size;
+  moments<A> mine = {};
+  CRK_NO_UNROLL
+  for (uint32_t p = thread_index().x; p < call.parts.size; p += CRK_GROUP_NORM_THREADS) {
+    mine = join_moments()(mine, states[p]);
   }
-  shared_barrier();
-  store_norms<T>(call, row, room[0]);
+  store_norms<T>(call, row, join_block(mine, room));
 }
 
 }  // namespace

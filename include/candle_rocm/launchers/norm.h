@@ -77,8 +77,9 @@ CRK_API crk_status_t crk_batch_norm(crk_device_t self, crk_dtype_t dtype, const 
  * rounded to that type. They are joined in a fixed order, so results repeat bit for bit on a device. At most 2^31 - 1
  * channels.
  *
- * Two kernels. Scratch memory is 16 bytes per image and channel, and at most 64 KiB more; twice as much for F64. Fails
- * with CRK_OUT_OF_MEMORY, and in a capture with CRK_CAPTURE, if there is no memory for it. */
+ * Two launches, or three where groups are long. Scratch memory is 16 bytes per image and channel, and at most 64 KiB
+ * more; twice as much for F64. Fails with CRK_OUT_OF_MEMORY, and in a capture with CRK_CAPTURE, if there is no
+ * memory for it. */
 CRK_API crk_status_t crk_group_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, size_t groups,
                                     bool silu, crk_const_view_t x, crk_const_view_t weight, crk_const_view_t bias,
                                     crk_view_t dst, double eps);
