@@ -1,5 +1,6 @@
 //! Communicators: sums, gathers and messages among ranks, each with a device of its own.
 use crate::error::check;
+use crate::launchers::Argument;
 use crate::{CommId, CommOp, DType, Device, Error, Event, Result, Status, View, sys};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -21,6 +22,18 @@ pub struct Comm {
 unsafe impl Send for Comm {}
 // SAFETY: as above; one thread at a time is inside, by a lock of the C core.
 unsafe impl Sync for Comm {}
+
+/// The body of a collective's method, as `launch!` in launchers/mod.rs is that of a launcher's.
+macro_rules! collective {
+    ($self:ident.$collective:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: a live communicator, and views of buffers of its handle; the C core checks their sizes.
+        check(unsafe {
+            sys::$collective($self.raw, $(Argument::raw(
+                $argument, &$self.device, stringify!($collective), stringify!($argument)
+            )?),*)
+        })
+    };
+}
 
 /// A timeout for C: none waits without a bound. Part of a millisecond counts as a whole one.
 fn milliseconds(timeout: Option<Duration>) -> u32 {
@@ -156,9 +169,7 @@ impl Comm {
         dst: impl Into<View<'a>>,
         count: usize,
     ) -> Result<()> {
-        let (src, dst) = (self.device.view(src)?, self.device.view(dst)?);
-        // SAFETY: a live communicator, and views of buffers of its handle; the C core checks their sizes.
-        check(unsafe { sys::crk_comm_all_reduce(self.raw, dtype, op, src, dst, count) })
+        collective!(self.crk_comm_all_reduce(dtype, op, src, dst, count))
     }
 
     /// The same, in place.
@@ -186,10 +197,7 @@ impl Comm {
         (sum, dst): (impl Into<View<'a>>, impl Into<View<'a>>),
         eps: f32,
     ) -> Result<()> {
-        let (x, residual, alpha) = (self.device.view(x)?, self.device.view(residual)?, self.device.view(alpha)?);
-        let (sum, dst) = (self.device.view(sum)?, self.device.view(dst)?);
-        // SAFETY: a live communicator, and views of buffers of its handle; the C core checks their sizes.
-        check(unsafe { sys::crk_comm_add_rms_norm(self.raw, dtype, rows, cols, x, residual, alpha, sum, dst, eps) })
+        collective!(self.crk_comm_add_rms_norm(dtype, rows, cols, x, residual, alpha, sum, dst, eps))
     }
 
     /// `dst = op` over all ranks of `src`, on rank `root`; the others give no `dst`.
@@ -202,9 +210,7 @@ impl Comm {
         count: usize,
         root: usize,
     ) -> Result<()> {
-        let (src, dst) = (self.device.view(src)?, self.device.optional(dst)?);
-        // SAFETY: as in `all_reduce`.
-        check(unsafe { sys::crk_comm_reduce(self.raw, dtype, op, src, dst, count, number(root)) })
+        collective!(self.crk_comm_reduce(dtype, op, src, dst, count, number(root)))
     }
 
     /// `dst = src` of rank `root`; the others give no `src`.
@@ -216,9 +222,7 @@ impl Comm {
         count: usize,
         root: usize,
     ) -> Result<()> {
-        let (src, dst) = (self.device.optional(src)?, self.device.view(dst)?);
-        // SAFETY: as in `all_reduce`.
-        check(unsafe { sys::crk_comm_broadcast(self.raw, dtype, src, dst, count, number(root)) })
+        collective!(self.crk_comm_broadcast(dtype, src, dst, count, number(root)))
     }
 
     /// `dst` = the `src` of all ranks, one after the other; `count` is that of one.
@@ -229,9 +233,7 @@ impl Comm {
         dst: impl Into<View<'a>>,
         count: usize,
     ) -> Result<()> {
-        let (src, dst) = (self.device.view(src)?, self.device.view(dst)?);
-        // SAFETY: as in `all_reduce`.
-        check(unsafe { sys::crk_comm_all_gather(self.raw, dtype, src, dst, count) })
+        collective!(self.crk_comm_all_gather(dtype, src, dst, count))
     }
 
     /// `dst = op` over all ranks of this rank's part of `src`; `count` is that of one part.
@@ -243,9 +245,7 @@ impl Comm {
         dst: impl Into<View<'a>>,
         count: usize,
     ) -> Result<()> {
-        let (src, dst) = (self.device.view(src)?, self.device.view(dst)?);
-        // SAFETY: as in `all_reduce`.
-        check(unsafe { sys::crk_comm_reduce_scatter(self.raw, dtype, op, src, dst, count) })
+        collective!(self.crk_comm_reduce_scatter(dtype, op, src, dst, count))
     }
 
     /// Sends part r of `src` to rank r, and receives part r of `dst` from it; `count` is that of one part.
@@ -256,23 +256,17 @@ impl Comm {
         dst: impl Into<View<'a>>,
         count: usize,
     ) -> Result<()> {
-        let (src, dst) = (self.device.view(src)?, self.device.view(dst)?);
-        // SAFETY: as in `all_reduce`.
-        check(unsafe { sys::crk_comm_all_to_all(self.raw, dtype, src, dst, count) })
+        collective!(self.crk_comm_all_to_all(dtype, src, dst, count))
     }
 
     /// Sends `count` elements to rank `peer`.
     pub fn send<'a>(&self, dtype: DType, src: impl Into<View<'a>>, count: usize, peer: usize) -> Result<()> {
-        let src = self.device.view(src)?;
-        // SAFETY: as in `all_reduce`.
-        check(unsafe { sys::crk_comm_send(self.raw, dtype, src, count, number(peer)) })
+        collective!(self.crk_comm_send(dtype, src, count, number(peer)))
     }
 
     /// Receives `count` elements from rank `peer`.
     pub fn recv<'a>(&self, dtype: DType, dst: impl Into<View<'a>>, count: usize, peer: usize) -> Result<()> {
-        let dst = self.device.view(dst)?;
-        // SAFETY: as in `all_reduce`.
-        check(unsafe { sys::crk_comm_recv(self.raw, dtype, dst, count, number(peer)) })
+        collective!(self.crk_comm_recv(dtype, dst, count, number(peer)))
     }
 }
 

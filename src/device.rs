@@ -239,7 +239,8 @@ impl Device {
 
     /// Copies the whole of `src` to the beginning of `dst`. Both belong to this handle.
     pub fn copy<'a>(&self, dst: impl Into<View<'a>>, src: impl Into<View<'a>>) -> Result<()> {
-        let (dst, src) = (self.view(dst)?, self.view::<sys::crk_const_view_t>(src)?);
+        let dst = self.view("crk_copy", "dst", dst)?;
+        let src: sys::crk_const_view_t = self.view("crk_copy", "src", src)?;
         // SAFETY: `view` has checked that both belong to this handle; the C core checks the sizes.
         check(unsafe { sys::crk_copy(self.raw(), dst, src, src.bytes) })
     }
@@ -320,17 +321,27 @@ impl Device {
     /// The view of a buffer that belongs to this handle, to be written or only read: the type that the call takes.
     /// Another handle's memory is freed and reused in the order of another stream, so it is refused here. [`sys`] takes
     /// any memory.
-    pub(crate) fn view<'a, V: From<sys::crk_view_t>>(&self, view: impl Into<View<'a>>) -> Result<V> {
+    pub(crate) fn view<'a, V>(&self, function: &str, argument: &str, view: impl Into<View<'a>>) -> Result<V>
+    where
+        V: From<sys::crk_view_t>,
+    {
         let view = view.into();
         if !self.same_handle(view.device()) {
-            return Err(Error::new(Status::InvalidArgument, "the buffer belongs to another device handle"));
+            let message = format!(
+                "{function}: {argument} belongs to another handle (stream) than the one of the call; copy it first"
+            );
+            return Err(Error::new(Status::InvalidArgument, message));
         }
         Ok(view.raw().into())
     }
 
     /// The same for an argument that may be absent.
-    pub(crate) fn optional<V: From<sys::crk_view_t>>(&self, view: Option<View<'_>>) -> Result<V> {
-        view.map_or(Ok(sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 }.into()), |view| self.view(view))
+    pub(crate) fn optional<V>(&self, function: &str, argument: &str, view: Option<View<'_>>) -> Result<V>
+    where
+        V: From<sys::crk_view_t>,
+    {
+        let absent = sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 };
+        view.map_or(Ok(absent.into()), |view| self.view(function, argument, view))
     }
 }
 

@@ -102,7 +102,7 @@ impl View<'_> {
     /// # Safety
     /// As for [`Buffer::write_async`].
     pub unsafe fn write_async(&self, src: &HostBuffer) -> Result<()> {
-        let view: sys::crk_view_t = self.device().view(*self)?;
+        let view = self.raw();
         if view.bytes > src.bytes {
             let message = format!("View::write_async: src has {} bytes, the view {}", src.bytes, view.bytes);
             return Err(Error::new(Status::OutOfBounds, message));

@@ -1036,7 +1036,11 @@ fn bad_arguments_are_named() {
     }
     // A buffer of another handle.
     let foreign = device.new_stream().expect("a handle").alloc(64).expect("memory");
-    refused(comm.all_reduce_in_place(f32, sum, &foreign, 4), S::InvalidArgument, &["another device handle"]);
+    refused(
+        comm.all_reduce_in_place(f32, sum, &foreign, 4),
+        S::InvalidArgument,
+        &["crk_comm_all_reduce: src belongs to another handle"],
+    );
     assert!(comm.is_ready().expect("no bad argument has ended it"));
 }
 

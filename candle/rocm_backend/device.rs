@@ -25,9 +25,10 @@ impl DeviceId {
 /// An AMD GPU: a handle with one stream. All work of the device runs in that stream's order. Clones are the same
 /// device.
 ///
-/// Devices that [`BackendDevice::new`] opens on one GPU share a stream, so their tensors may be mixed. Each has reports
-/// of its own: ids out of range that its ops met are errors of its own synchronisations and downloads, and of no other
-/// device's. A device of [`RocmDevice::new_with_stream`] has its own stream; tensors move to it with `to_device`.
+/// Devices that [`BackendDevice::new`] opens with one ordinal share a stream, so their tensors may be mixed. Each has
+/// reports of its own: ids out of range that its ops met are errors of its own synchronisations and downloads, and of
+/// no other device's. A device of another ordinal or of [`RocmDevice::new_with_stream`] has another stream; tensors
+/// move to it with `to_device`. That holds at one location too: `CANDLE_ROCM_DEVICE=cpu:32` is that of all ordinals.
 #[derive(Clone)]
 pub struct RocmDevice {
     id: DeviceId,

@@ -1,5 +1,5 @@
-//! Errors: those of `candle-rocm-sys` and a few of this layer. A message of `candle-rocm-sys` names the launcher, the
-//! argument and the value.
+//! Errors: those of `candle-rocm-sys` and a few of this layer. A message about an argument names the op or its
+//! launcher, the argument, and the value if a value is wrong.
 use crate::{DType, Layout};
 
 /// The reason for a failure on a ROCm device.

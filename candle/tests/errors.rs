@@ -35,7 +35,10 @@ fn a_stream_of_its_own_takes_tensors_by_a_copy() -> Result<()> {
     let (first, second) = (device(), Device::new_rocm_with_stream(0)?);
     let x = Tensor::new(&[1f32, 2., 3.], &first)?;
     let y = Tensor::new(&[4f32, 5., 6.], &second)?;
-    says!(x.add(&y), "another device handle");
+    says!(x.add(&y), "crk_binary: rhs belongs to another handle (stream)", "copy it first");
+    let (table, ids) = (x.reshape((3, 1))?, Tensor::new(&[0u32, 2], &second)?);
+    says!(table.index_select(&ids, 0), "crk_index_select: ids belongs to another handle");
+    says!(candle_nn::ops::rms_norm(&table, &y.narrow(0, 0, 1)?, 1e-5), "crk_rms_norm: alpha belongs to another handle");
     assert_eq!(x.to_device(&second)?.add(&y)?.to_vec1::<f32>()?, [5., 7., 9.]);
     Ok(())
 }

@@ -123,8 +123,11 @@ impl<'a, V: Into<View<'a>>> From<(&'a Layout, V)> for Strided<'a> {
 impl Device {
     /// Fused attention, `softmax(scale * q * k^T) * v` and its variants: `crk_attention`.
     pub fn attention(&self, call: &Attention) -> Result<()> {
+        const NAME: &str = "crk_attention";
         let layout_of = |tensor: &Option<Strided>| tensor.map_or(null(), |tensor| std::ptr::from_ref(tensor.layout));
-        let view_of = |tensor: &Option<Strided>| self.optional(tensor.map(|tensor| tensor.view));
+        let of = |argument, view: View<'_>| self.view(NAME, argument, view);
+        let optional = |argument, view: Option<View<'_>>| self.optional(NAME, argument, view);
+        let optional_of = |argument, tensor: &Option<Strided>| optional(argument, tensor.map(|tensor| tensor.view));
         let (mask_dtype, mask) = call.mask.unzip();
         let starts = &call.starts;
         let block_table = starts.and_then(|starts| starts.block_table);
@@ -132,34 +135,34 @@ impl Device {
             struct_bytes: size_of::<sys::crk_attention>(),
             dtype: call.dtype,
             q_layout: call.q.layout,
-            q: self.view(call.q.view)?,
+            q: of("q", call.q.view)?,
             k_layout: call.k.layout,
-            k: self.view(call.k.view)?,
+            k: of("k", call.k.view)?,
             v_layout: call.v.layout,
-            v: self.view(call.v.view)?,
+            v: of("v", call.v.view)?,
             dst_layout: call.dst.layout,
-            dst: self.view(call.dst.view)?,
+            dst: self.view(NAME, "dst", call.dst.view)?,
             scale: call.scale,
             softcap: call.softcap.unwrap_or(0.0),
             causal: call.causal,
             left: call.left.unwrap_or(usize::MAX),
             right: call.right.unwrap_or(usize::MAX),
             slopes_layout: layout_of(&call.slopes),
-            slopes: view_of(&call.slopes)?,
+            slopes: optional_of("slopes", &call.slopes)?,
             mask_layout: layout_of(&mask),
             mask_dtype: mask_dtype.unwrap_or(call.dtype),
-            mask: view_of(&mask)?,
+            mask: optional_of("mask", &mask)?,
             sequences: starts.map_or(0, |starts| starts.sequences),
-            q_starts: self.optional(starts.map(|starts| starts.queries))?,
-            k_starts: self.optional(starts.map(|starts| starts.keys))?,
+            q_starts: optional("q_starts", starts.map(|starts| starts.queries))?,
+            k_starts: optional("k_starts", starts.map(|starts| starts.keys))?,
             max_queries: starts.map_or(0, |starts| starts.max_queries),
             max_keys: starts.map_or(0, |starts| starts.max_keys),
             block_table_layout: layout_of(&block_table),
-            block_table: view_of(&block_table)?,
+            block_table: optional_of("block_table", &block_table)?,
             prefixes_layout: layout_of(&call.prefixes),
-            prefixes: view_of(&call.prefixes)?,
-            lse: self.optional(call.lse)?,
-            columns: self.optional(call.columns)?,
+            prefixes: optional_of("prefixes", &call.prefixes)?,
+            lse: self.optional(NAME, "lse", call.lse)?,
+            columns: self.optional(NAME, "columns", call.columns)?,
         };
         // SAFETY: a live handle, views of its buffers and live layouts. The launcher checks the memory that they reach,
         // and Starts::new has a promise about the rest.

@@ -53,8 +53,7 @@ impl Device {
         dst: &Buffer,
         c: Conv,
     ) -> Result<()> {
-        let (s, k, d) = (self.view(src.1)?, self.view(kernel.1)?, self.view(dst)?);
-        launch!(self.crk_conv1d(dtype, src.0, s, kernel.0, k, d, c.stride, c.padding, c.dilation))
+        launch!(self.crk_conv1d(dtype, src.0, src.1, kernel.0, kernel.1, dst, c.stride, c.padding, c.dilation))
     }
 
     /// The convolution of (b, c_in, h, w) with a kernel (c_out, c_in, h_k, w_k): `crk_conv2d`.
@@ -66,11 +65,10 @@ impl Device {
         dst: &Buffer,
         c: Conv,
     ) -> Result<()> {
-        let (s, k, d) = (self.view(src.1)?, self.view(kernel.1)?, self.view(dst)?);
-        launch!(self.crk_conv2d(dtype, src.0, s, kernel.0, k, d, c.stride, c.padding, c.dilation))
+        launch!(self.crk_conv2d(dtype, src.0, src.1, kernel.0, kernel.1, dst, c.stride, c.padding, c.dilation))
     }
 
-    /// The transposed convolution of (b, c_in, l) with a kernel (c_in, c_out, k): `crk_conv_transpose1d`.
+    /// The transposed convolution of (b, c_in, l) with a kernel (c_in, c_out, kernel.1): `crk_conv_transpose1d`.
     pub fn conv_transpose1d(
         &self,
         dtype: DType,
@@ -79,9 +77,19 @@ impl Device {
         dst: &Buffer,
         c: Conv,
     ) -> Result<()> {
-        let (s, k, d) = (self.view(src.1)?, self.view(kernel.1)?, self.view(dst)?);
         let (stride, padding, dilation) = (c.stride, c.padding, c.dilation);
-        launch!(self.crk_conv_transpose1d(dtype, src.0, s, kernel.0, k, d, stride, padding, c.output_padding, dilation))
+        launch!(self.crk_conv_transpose1d(
+            dtype,
+            src.0,
+            src.1,
+            kernel.0,
+            kernel.1,
+            dst,
+            stride,
+            padding,
+            c.output_padding,
+            dilation
+        ))
     }
 
     /// The transposed convolution of (b, c_in, h, w) with a kernel (c_in, c_out, h_k, w_k): `crk_conv_transpose2d`.
@@ -93,15 +101,24 @@ impl Device {
         dst: &Buffer,
         c: Conv,
     ) -> Result<()> {
-        let (s, k, d) = (self.view(src.1)?, self.view(kernel.1)?, self.view(dst)?);
         let (stride, padding, dilation) = (c.stride, c.padding, c.dilation);
-        launch!(self.crk_conv_transpose2d(dtype, src.0, s, kernel.0, k, d, stride, padding, c.output_padding, dilation))
+        launch!(self.crk_conv_transpose2d(
+            dtype,
+            src.0,
+            src.1,
+            kernel.0,
+            kernel.1,
+            dst,
+            stride,
+            padding,
+            c.output_padding,
+            dilation
+        ))
     }
 
     /// The windows of (b, c, l) as rows of matrices: `crk_im2col1d`.
     pub fn im2col1d(&self, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer, k: usize, c: Conv) -> Result<()> {
-        let (s, d) = (self.view(src)?, self.view(dst)?);
-        launch!(self.crk_im2col1d(dtype, layout, s, d, k, c.stride, c.padding, c.dilation))
+        launch!(self.crk_im2col1d(dtype, layout, src, dst, k, c.stride, c.padding, c.dilation))
     }
 
     /// The windows of (b, c, h, w), of `window` (h_k, w_k), as rows of matrices: `crk_im2col`.
@@ -114,13 +131,12 @@ impl Device {
         window: (usize, usize),
         c: Conv,
     ) -> Result<()> {
-        let (s, d) = (self.view(src)?, self.view(dst)?);
-        launch!(self.crk_im2col(dtype, layout, s, d, window.0, window.1, c.stride, c.padding, c.dilation))
+        launch!(self.crk_im2col(dtype, layout, src, dst, window.0, window.1, c.stride, c.padding, c.dilation))
     }
 
     /// From (b, l_in, c, k) back to (b, c, l): `crk_col2im1d`.
     pub fn col2im1d(&self, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer, stride: usize) -> Result<()> {
-        launch!(self.crk_col2im1d(dtype, layout, self.view(src)?, self.view(dst)?, stride))
+        launch!(self.crk_col2im1d(dtype, layout, src, dst, stride))
     }
 
     /// The average or the greatest element of each `window` (h_k, w_k), with windows `stride` apart: `crk_pool2d`.
@@ -133,8 +149,7 @@ impl Device {
         window: (usize, usize),
         stride: (usize, usize),
     ) -> Result<()> {
-        let (s, d) = (self.view(src)?, self.view(dst)?);
-        launch!(self.crk_pool2d(op, dtype, layout, s, d, window.0, window.1, stride.0, stride.1))
+        launch!(self.crk_pool2d(op, dtype, layout, src, dst, window.0, window.1, stride.0, stride.1))
     }
 
     /// Resizes to `size` (h_out, w_out) by the nearest element: `crk_upsample_nearest2d`.
@@ -146,7 +161,7 @@ impl Device {
         dst: &Buffer,
         size: (usize, usize),
     ) -> Result<()> {
-        launch!(self.crk_upsample_nearest2d(dtype, layout, self.view(src)?, self.view(dst)?, size.0, size.1))
+        launch!(self.crk_upsample_nearest2d(dtype, layout, src, dst, size.0, size.1))
     }
 
     /// Resizes to `size` (h_out, w_out) by interpolation: `crk_upsample_bilinear2d`. `factors` are Candle's scale
@@ -160,7 +175,16 @@ impl Device {
         align_corners: bool,
         factors: (f64, f64),
     ) -> Result<()> {
-        let (s, d) = (self.view(src)?, self.view(dst)?);
-        launch!(self.crk_upsample_bilinear2d(dtype, layout, s, d, size.0, size.1, align_corners, factors.0, factors.1))
+        launch!(self.crk_upsample_bilinear2d(
+            dtype,
+            layout,
+            src,
+            dst,
+            size.0,
+            size.1,
+            align_corners,
+            factors.0,
+            factors.1
+        ))
     }
 }

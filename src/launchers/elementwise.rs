@@ -5,7 +5,7 @@ use crate::{BinaryOp, Buffer, CmpOp, DType, Device, Error, GateOp, Layout, Pod, 
 impl Device {
     /// `dst[i] = op(src[i])`: `crk_unary`.
     pub fn unary(&self, op: UnaryOp, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer) -> Result<()> {
-        launch!(self.crk_unary(op, dtype, layout, self.view(src)?, self.view(dst)?))
+        launch!(self.crk_unary(op, dtype, layout, src, dst))
     }
 
     /// ELU and POWF: `crk_unary_param`.
@@ -18,12 +18,12 @@ impl Device {
         dst: &Buffer,
         param: f64,
     ) -> Result<()> {
-        launch!(self.crk_unary_param(op, dtype, layout, self.view(src)?, self.view(dst)?, param))
+        launch!(self.crk_unary_param(op, dtype, layout, src, dst, param))
     }
 
     /// `dst[i] = fma(src[i], mul, add)`: `crk_affine`.
     pub fn affine(&self, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer, mul: f64, add: f64) -> Result<()> {
-        launch!(self.crk_affine(dtype, layout, self.view(src)?, self.view(dst)?, mul, add))
+        launch!(self.crk_affine(dtype, layout, src, dst, mul, add))
     }
 
     /// `dst[i] = lhs[i] op rhs[i]`: `crk_binary`.
@@ -35,7 +35,7 @@ impl Device {
         rhs: (&Layout, &Buffer),
         dst: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_binary(op, dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
+        launch!(self.crk_binary(op, dtype, lhs.0, lhs.1, rhs.0, rhs.1, dst))
     }
 
     /// `dst[i] = lhs[i] op rhs[i] ? 1 : 0`, u8: `crk_cmp`.
@@ -47,7 +47,7 @@ impl Device {
         rhs: (&Layout, &Buffer),
         dst: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_cmp(op, dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
+        launch!(self.crk_cmp(op, dtype, lhs.0, lhs.1, rhs.0, rhs.1, dst))
     }
 
     /// `dst[i] = op(gate[i]) * up[i]`: `crk_gate`.
@@ -59,12 +59,12 @@ impl Device {
         up: (&Layout, impl Into<View<'a>>),
         dst: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_gate(op, dtype, gate.0, self.view(gate.1)?, up.0, self.view(up.1)?, self.view(dst)?))
+        launch!(self.crk_gate(op, dtype, gate.0, gate.1, up.0, up.1, dst))
     }
 
     /// `dst[i] = src[i]` converted: `crk_cast`.
     pub fn cast(&self, from: DType, to: DType, layout: &Layout, src: &Buffer, dst: &Buffer) -> Result<()> {
-        launch!(self.crk_cast(from, to, layout, self.view(src)?, self.view(dst)?))
+        launch!(self.crk_cast(from, to, layout, src, dst))
     }
 
     /// `dst[i] = ids[i] != 0 ? on_true[i] : on_false[i]`: `crk_where`.
@@ -77,29 +77,19 @@ impl Device {
         on_false: (&Layout, &Buffer),
         dst: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_where(
-            ids_dtype,
-            dtype,
-            ids.0,
-            self.view(ids.1)?,
-            on_true.0,
-            self.view(on_true.1)?,
-            on_false.0,
-            self.view(on_false.1)?,
-            self.view(dst)?
-        ))
+        launch!(self.crk_where(ids_dtype, dtype, ids.0, ids.1, on_true.0, on_true.1, on_false.0, on_false.1, dst))
     }
 
     /// `dst[i] = value` for i below `numel`: `crk_fill`. `value` has the size of `dtype`.
     pub fn fill<T: Pod>(&self, dtype: DType, dst: &Buffer, numel: usize, value: T) -> Result<()> {
         // SAFETY of the pointer: `element` checks that `value` is one element.
-        launch!(self.crk_fill(dtype, self.view(dst)?, numel, element(dtype, &value)?))
+        launch!(self.crk_fill(dtype, dst, numel, element(dtype, &value)?))
     }
 
     /// Sets every element of `layout` to `value`: `crk_const_set`.
     pub fn const_set<T: Pod>(&self, dtype: DType, layout: &Layout, dst: &Buffer, value: T) -> Result<()> {
         // SAFETY of the pointer: as in `fill`.
-        launch!(self.crk_const_set(dtype, layout, self.view(dst)?, element(dtype, &value)?))
+        launch!(self.crk_const_set(dtype, layout, dst, element(dtype, &value)?))
     }
 
     /// Copies `rows` rows of `cols` elements: `crk_copy2d`. `src` and `dst` each come with stride and offset in
@@ -111,17 +101,7 @@ impl Device {
         (src, src_stride, src_offset): (&Buffer, usize, usize),
         (dst, dst_stride, dst_offset): (&Buffer, usize, usize),
     ) -> Result<()> {
-        launch!(self.crk_copy2d(
-            dtype,
-            rows,
-            cols,
-            self.view(src)?,
-            src_stride,
-            src_offset,
-            self.view(dst)?,
-            dst_stride,
-            dst_offset
-        ))
+        launch!(self.crk_copy2d(dtype, rows, cols, src, src_stride, src_offset, dst, dst_stride, dst_offset))
     }
 
     /// Copies a strided tensor to a contiguous one that begins at element `dst_offset`: `crk_copy_strided`.
@@ -133,7 +113,7 @@ impl Device {
         dst: &Buffer,
         dst_offset: usize,
     ) -> Result<()> {
-        launch!(self.crk_copy_strided(dtype, layout, self.view(src)?, self.view(dst)?, dst_offset))
+        launch!(self.crk_copy_strided(dtype, layout, src, dst, dst_offset))
     }
 }
 

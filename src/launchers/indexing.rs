@@ -11,8 +11,7 @@ impl Device {
         dim: usize,
         dst: &Buffer,
     ) -> Result<()> {
-        let (from, places, to) = (self.view(src.1)?, self.view(ids.2)?, self.view(dst)?);
-        launch_reporting!(self.crk_index_select(ids.0, dtype, src.0, from, ids.1, places, dim, to))
+        launch_reporting!(self.crk_index_select(ids.0, dtype, src.0, src.1, ids.1, ids.2, dim, dst))
     }
 
     /// `dst[l, n, r] = src[l, ids[l, n, r], r]`: `crk_gather`.
@@ -24,8 +23,7 @@ impl Device {
         dim: usize,
         dst: &Buffer,
     ) -> Result<()> {
-        let (from, places, to) = (self.view(src.1)?, self.view(ids.2)?, self.view(dst)?);
-        launch_reporting!(self.crk_gather(ids.0, dtype, src.0, from, ids.1, places, dim, to))
+        launch_reporting!(self.crk_gather(ids.0, dtype, src.0, src.1, ids.1, ids.2, dim, dst))
     }
 
     /// `dst[l, ids[l, n, r], r] = src[l, n, r]` for n in order: `crk_scatter`.
@@ -37,8 +35,7 @@ impl Device {
         dim: usize,
         dst: (&Layout, &Buffer),
     ) -> Result<()> {
-        let (places, from, to) = (self.view(ids.2)?, self.view(src.1)?, self.view(dst.1)?);
-        launch_reporting!(self.crk_scatter(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
+        launch_reporting!(self.crk_scatter(ids.0, dtype, ids.1, ids.2, src.0, src.1, dim, dst.0, dst.1))
     }
 
     /// `dst[l, ids[l, n, r], r] += src[l, n, r]` for n in order: `crk_scatter_add`.
@@ -50,8 +47,7 @@ impl Device {
         dim: usize,
         dst: (&Layout, &Buffer),
     ) -> Result<()> {
-        let (places, from, to) = (self.view(ids.2)?, self.view(src.1)?, self.view(dst.1)?);
-        launch_reporting!(self.crk_scatter_add(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
+        launch_reporting!(self.crk_scatter_add(ids.0, dtype, ids.1, ids.2, src.0, src.1, dim, dst.0, dst.1))
     }
 
     /// `dst[l, ids[n], r] += src[l, n, r]` for n in order: `crk_index_add`. `ids` has a layout of rank 1.
@@ -63,7 +59,6 @@ impl Device {
         dim: usize,
         dst: (&Layout, &Buffer),
     ) -> Result<()> {
-        let (places, from, to) = (self.view(ids.2)?, self.view(src.1)?, self.view(dst.1)?);
-        launch_reporting!(self.crk_index_add(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
+        launch_reporting!(self.crk_index_add(ids.0, dtype, ids.1, ids.2, src.0, src.1, dim, dst.0, dst.1))
     }
 }

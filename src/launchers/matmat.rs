@@ -1,5 +1,5 @@
 //! Products of quantized weights with many columns. The contracts are in `include/candle_rocm/launchers/quantized.h`.
-use crate::{Buffer, DType, Device, MmqLayout, MmqRows, Quant, Result, View};
+use crate::{Buffer, DType, Device, MmqLayout, MmqRows, Quant, Result};
 
 impl Device {
     /// Quantizes rows of activations to columns of mmq blocks, in `crk_mmq_bytes(rows)` bytes: `crk_quantize_mmq`.
@@ -13,8 +13,7 @@ impl Device {
         ids: Option<&Buffer>,
         dst: &Buffer,
     ) -> Result<()> {
-        let ids = self.optional(ids.map(View::from))?;
-        launch_reporting!(self.crk_quantize_mmq(layout, dtype, rows, self.view(x)?, ids, self.view(dst)?))
+        launch_reporting!(self.crk_quantize_mmq(layout, dtype, rows, x, ids, dst))
     }
 
     /// Rows of weights times columns of mmq blocks: `crk_mul_mat_mmq`. Rows of weights are `weight_stride` blocks
@@ -30,7 +29,6 @@ impl Device {
         y: &Buffer,
         (dst, dst_stride): (&Buffer, usize),
     ) -> Result<()> {
-        let (weights, y, dst) = (self.view(weights)?, self.view(y)?, self.view(dst)?);
         launch!(self.crk_mul_mat_mmq(quant, dtype, rows, k, columns, weights, weight_stride, y, dst, dst_stride))
     }
 }

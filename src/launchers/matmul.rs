@@ -5,7 +5,7 @@ use crate::{Buffer, DType, Device, GateOp, HeadWeights, Layout, Result, RopeKind
 impl Device {
     /// `dst = lhs * rhs` for each pair of matrices of a batch, in any layout: `crk_matmul`.
     pub fn matmul(&self, dtype: DType, lhs: (&Layout, &Buffer), rhs: (&Layout, &Buffer), dst: &Buffer) -> Result<()> {
-        launch!(self.crk_matmul(dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
+        launch!(self.crk_matmul(dtype, lhs.0, lhs.1, rhs.0, rhs.1, dst))
     }
 
     /// A row of `k` elements times one to three matrices of weights (n, k). Each has the place of its n results, and
@@ -17,13 +17,13 @@ impl Device {
         x: impl Into<View<'a>>,
         weights: &[(Strided<'_>, View<'_>, Option<View<'_>>)],
     ) -> Result<()> {
-        let x = self.view(x)?;
+        let launcher = "crk_matmul_grouped";
         let mut all = [sys::crk_matmul_weights_t::default(); sys::CRK_MOST_GROUPED as usize];
         for (to, (weights, dst, bias)) in all.iter_mut().zip(weights) {
             to.layout = weights.layout;
-            to.weights = self.view(weights.view)?;
-            to.dst = self.view(*dst)?;
-            to.bias = self.optional(*bias)?;
+            to.weights = self.view(launcher, "weights", weights.view)?;
+            to.dst = self.view(launcher, "dst", *dst)?;
+            to.bias = self.optional(launcher, "bias", *bias)?;
         }
         // The launcher refuses a larger count.
         launch!(self.crk_matmul_grouped(dtype, k, x, all.as_ptr(), weights.len()))
@@ -41,9 +41,7 @@ impl Device {
         up: Strided<'_>,
         dst: impl Into<View<'a>>,
     ) -> Result<()> {
-        let (gate_view, up_view) = (self.view(gate.view)?, self.view(up.view)?);
-        let (x, dst) = (self.view(x)?, self.view(dst)?);
-        launch!(self.crk_matmul_gate(op, dtype, k, x, gate.layout, gate_view, up.layout, up_view, dst))
+        launch!(self.crk_matmul_gate(op, dtype, k, x, gate.layout, gate.view, up.layout, up.view, dst))
     }
 
     /// The rotated heads of a token, of `d` elements and from a row of `k` elements: `crk_matmul_rope`.
@@ -56,7 +54,7 @@ impl Device {
         parts: &[HeadWeights<'_>],
         [cos, sin]: [View<'_>; 2],
     ) -> Result<()> {
-        let (list, x, cos, sin) = (self.head_weights(parts)?, self.view(x)?, self.view(cos)?, self.view(sin)?);
+        let list = self.head_weights("crk_matmul_rope", parts)?;
         launch!(self.crk_matmul_rope(dtype, kind, d, k, x, list.as_ptr(), list.len(), cos, sin))
     }
 

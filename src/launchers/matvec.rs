@@ -14,7 +14,6 @@ impl Device {
         x: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
-        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
         launch!(self.crk_mul_mat_vec(quant, dtype, rows, k, columns, weights, x, dst))
     }
 
@@ -30,7 +29,6 @@ impl Device {
         (x, x_stride): (&Buffer, usize),
         (dst, dst_stride): (&Buffer, usize),
     ) -> Result<()> {
-        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
         launch!(self.crk_mul_mat_vec_q8_1(quant, dtype, rows, k, columns, weights, x, x_stride, dst, dst_stride))
     }
 
@@ -48,7 +46,7 @@ impl Device {
         x: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_quantize_columns(dtype, columns, k, self.view(x)?, self.view(dst)?))
+        launch!(self.crk_quantize_columns(dtype, columns, k, x, dst))
     }
 
     /// A gate whose result is quantized too: `crk_gate_columns`.
@@ -63,7 +61,6 @@ impl Device {
         dst: &Buffer,
         blocks: &Buffer,
     ) -> Result<()> {
-        let (gate, up, dst, blocks) = (self.view(gate)?, self.view(up)?, self.view(dst)?, self.view(blocks)?);
         launch!(self.crk_gate_columns(op, dtype, columns, k, gate, up, dst, blocks))
     }
 
@@ -78,14 +75,20 @@ impl Device {
         products: &[(usize, impl Into<View<'a>> + Copy, &Buffer, Option<View<'_>>)],
         (x, x_stride): (&Buffer, usize),
     ) -> Result<()> {
+        let launcher = "crk_mul_mat_vec_grouped";
         let products = products
             .iter()
             .map(|(rows, weights, dst, bias)| {
-                let (weights, dst, bias) = (self.view(*weights)?, self.view(*dst)?, self.optional(*bias)?);
-                Ok(sys::crk_grouped_product_t { rows: *rows, weights, dst, dst_stride: *rows, bias })
+                Ok(sys::crk_grouped_product_t {
+                    rows: *rows,
+                    weights: self.view(launcher, "weights", *weights)?,
+                    dst: self.view(launcher, "dst", *dst)?,
+                    dst_stride: *rows,
+                    bias: self.optional(launcher, "bias", *bias)?,
+                })
             })
             .collect::<Result<Vec<_>>>()?;
-        let (list, count, x) = (products.as_ptr(), products.len(), self.view(x)?);
+        let (list, count) = (products.as_ptr(), products.len());
         launch!(self.crk_mul_mat_vec_grouped(quant, dtype, k, columns, list, count, x, x_stride))
     }
 
@@ -103,8 +106,6 @@ impl Device {
         dst: &Buffer,
         blocks: Option<&Buffer>,
     ) -> Result<()> {
-        let (gate, up, x, dst) = (self.view(gate)?, self.view(up)?, self.view(x)?, self.view(dst)?);
-        let blocks = self.optional(blocks.map(View::from))?;
         launch!(self.crk_mul_mat_vec_gate(op, quant, dtype, rows, k, columns, gate, up, x, dst, blocks))
     }
 
@@ -118,7 +119,7 @@ impl Device {
         x: &Buffer,
         [cos, sin]: [View<'_>; 2],
     ) -> Result<()> {
-        let (list, x, cos, sin) = (self.head_weights(parts)?, self.view(x)?, self.view(cos)?, self.view(sin)?);
+        let list = self.head_weights("crk_mul_mat_vec_rope", parts)?;
         launch!(self.crk_mul_mat_vec_rope(quant, kind, d, k, list.as_ptr(), list.len(), x, cos, sin))
     }
 
@@ -134,7 +135,6 @@ impl Device {
         x: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
-        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
         launch!(self.crk_mul_mat(quant, dtype, rows, k, columns, weights, x, dst))
     }
 }

@@ -1,5 +1,5 @@
 //! Mixtures of experts. The contracts are in `include/candle_rocm/launchers/moe.h`.
-use crate::{Buffer, DType, Device, GateOp, Quant, Result, View, sys};
+use crate::{Buffer, DType, Device, GateOp, Quant, Result, View};
 
 /// The expert of each token, in the order of the lists, and the scale of its result.
 #[derive(Debug, Clone, Copy)]
@@ -24,13 +24,21 @@ impl Device {
         (experts, tokens, topk): (usize, usize, usize),
         normalise: bool,
         logits: impl Into<View<'a>>,
-        (weights, ids): (&Buffer, &Buffer),
+        (topk_weights, topk_ids): (&Buffer, &Buffer),
         lists: Option<(&Buffer, &Buffer)>,
     ) -> Result<()> {
-        let (logits, weights, ids) = (self.view(logits)?, self.view(weights)?, self.view(ids)?);
-        let (sorted, of) = lists.map(|(sorted, of)| (View::from(sorted), View::from(of))).unzip();
-        let (sorted, of) = (self.optional(sorted)?, self.optional(of)?);
-        launch!(self.crk_moe_route(experts, tokens, topk, normalise, logits, weights, ids, sorted, of))
+        let (sorted_token_ids, expert_ids) = lists.unzip();
+        launch!(self.crk_moe_route(
+            experts,
+            tokens,
+            topk,
+            normalise,
+            logits,
+            topk_weights,
+            topk_ids,
+            sorted_token_ids,
+            expert_ids
+        ))
     }
 
     /// The same of one token `x` with the logits `weights * x`, both of `dtype`: `crk_moe_router`.
@@ -42,14 +50,23 @@ impl Device {
         normalise: bool,
         weights: impl Into<View<'a>>,
         x: impl Into<View<'a>>,
-        (of_experts, ids): (&Buffer, &Buffer),
+        (topk_weights, topk_ids): (&Buffer, &Buffer),
         lists: Option<(&Buffer, &Buffer)>,
     ) -> Result<()> {
-        let (weights, x) = (self.view(weights)?, self.view(x)?);
-        let (scales, ids) = (self.view(of_experts)?, self.view(ids)?);
-        let (sorted, of) = lists.map(|(sorted, of)| (View::from(sorted), View::from(of))).unzip();
-        let (sorted, of) = (self.optional(sorted)?, self.optional(of)?);
-        launch!(self.crk_moe_router(dtype, experts, k, topk, normalise, weights, x, scales, ids, sorted, of))
+        let (sorted_token_ids, expert_ids) = lists.unzip();
+        launch!(self.crk_moe_router(
+            dtype,
+            experts,
+            k,
+            topk,
+            normalise,
+            weights,
+            x,
+            topk_weights,
+            topk_ids,
+            sorted_token_ids,
+            expert_ids
+        ))
     }
 
     /// Quantized weights of the tokens' experts times activations in 8 bits: `crk_moe_gguf`. `x` has `dtype`, `dst` is
@@ -65,12 +82,22 @@ impl Device {
         x: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
-        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
-        let [tokens, ids, scales] = self.routes(&routes)?;
-        let (count, topk) = (routes.tokens, routes.topk);
-        launch_reporting!(
-            self.crk_moe_gguf(quant, dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst)
-        )
+        let Routes { tokens, topk, sorted_token_ids, expert_ids, topk_weights } = routes;
+        launch_reporting!(self.crk_moe_gguf(
+            quant,
+            dtype,
+            experts,
+            rows,
+            k,
+            tokens,
+            topk,
+            weights,
+            x,
+            sorted_token_ids,
+            expert_ids,
+            topk_weights,
+            dst
+        ))
     }
 
     /// The same for activations that are quantized already: `crk_moe_gguf_columns`.
@@ -83,12 +110,21 @@ impl Device {
         x: &Buffer,
         dst: &Buffer,
     ) -> Result<()> {
-        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
-        let [tokens, ids, scales] = self.routes(&routes)?;
-        let (count, topk) = (routes.tokens, routes.topk);
-        launch_reporting!(
-            self.crk_moe_gguf_columns(quant, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst)
-        )
+        let Routes { tokens, topk, sorted_token_ids, expert_ids, topk_weights } = routes;
+        launch_reporting!(self.crk_moe_gguf_columns(
+            quant,
+            experts,
+            rows,
+            k,
+            tokens,
+            topk,
+            weights,
+            x,
+            sorted_token_ids,
+            expert_ids,
+            topk_weights,
+            dst
+        ))
     }
 
     /// The sum of one token's results: `crk_moe_gguf_sum`.
@@ -101,10 +137,20 @@ impl Device {
         x: &Buffer,
         dst: &Buffer,
     ) -> Result<()> {
-        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
-        let [tokens, ids, scales] = self.routes(&routes)?;
-        let topk = routes.topk;
-        launch_reporting!(self.crk_moe_gguf_sum(quant, experts, rows, k, topk, weights, x, tokens, ids, scales, dst))
+        let Routes { topk, sorted_token_ids, expert_ids, topk_weights, .. } = routes;
+        launch_reporting!(self.crk_moe_gguf_sum(
+            quant,
+            experts,
+            rows,
+            k,
+            topk,
+            weights,
+            x,
+            sorted_token_ids,
+            expert_ids,
+            topk_weights,
+            dst
+        ))
     }
 
     /// The gates of the tokens' experts, also quantized if there are `blocks`: `crk_moe_gguf_gate`. Routes have no
@@ -121,13 +167,23 @@ impl Device {
         dst: &Buffer,
         blocks: Option<&Buffer>,
     ) -> Result<()> {
-        let (gate, up, x, dst) = (self.view(gate)?, self.view(up)?, self.view(x)?, self.view(dst)?);
-        let blocks = self.optional(blocks.map(View::from))?;
-        let [tokens, ids, _] = self.routes(&routes)?;
-        let (count, topk) = (routes.tokens, routes.topk);
-        launch_reporting!(
-            self.crk_moe_gguf_gate(op, quant, experts, rows, k, count, topk, gate, up, x, tokens, ids, dst, blocks)
-        )
+        let Routes { tokens, topk, sorted_token_ids, expert_ids, .. } = routes;
+        launch_reporting!(self.crk_moe_gguf_gate(
+            op,
+            quant,
+            experts,
+            rows,
+            k,
+            tokens,
+            topk,
+            gate,
+            up,
+            x,
+            sorted_token_ids,
+            expert_ids,
+            dst,
+            blocks
+        ))
     }
 
     /// Quantized weights of the tokens' experts, as numbers of `dtype`, times activations of `dtype`:
@@ -143,14 +199,22 @@ impl Device {
         x: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
-        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
-        let [tokens, ids, scales] = self.routes(&routes)?;
-        let (count, topk) = (routes.tokens, routes.topk);
-        launch_reporting!(
-            self.crk_moe_gguf_prefill(
-                quant, dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst
-            )
-        )
+        let Routes { tokens, topk, sorted_token_ids, expert_ids, topk_weights } = routes;
+        launch_reporting!(self.crk_moe_gguf_prefill(
+            quant,
+            dtype,
+            experts,
+            rows,
+            k,
+            tokens,
+            topk,
+            weights,
+            x,
+            sorted_token_ids,
+            expert_ids,
+            topk_weights,
+            dst
+        ))
     }
 
     /// Weights of the tokens' experts times activations, all of `dtype`: `crk_moe_gemm`. `counts` takes the number of
@@ -166,16 +230,24 @@ impl Device {
         dst: &Buffer,
         counts: Option<(&Buffer, &Buffer)>,
     ) -> Result<()> {
-        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
-        let [tokens, ids, scales] = self.routes(&routes)?;
-        let (count, topk) = (routes.tokens, routes.topk);
-        let (counts, offsets) = counts.unzip();
-        let (counts, offsets) = (self.optional(counts.map(View::from))?, self.optional(offsets.map(View::from))?);
-        launch_reporting!(
-            self.crk_moe_gemm(
-                dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst, counts, offsets
-            )
-        )
+        let Routes { tokens, topk, sorted_token_ids, expert_ids, topk_weights } = routes;
+        let (expert_counts, expert_offsets) = counts.unzip();
+        launch_reporting!(self.crk_moe_gemm(
+            dtype,
+            experts,
+            rows,
+            k,
+            tokens,
+            topk,
+            weights,
+            x,
+            sorted_token_ids,
+            expert_ids,
+            topk_weights,
+            dst,
+            expert_counts,
+            expert_offsets
+        ))
     }
 
     /// Groups tokens by expert, in blocks: `crk_moe_align`. `(count, padded)` are the number of ids and the number of
@@ -192,11 +264,17 @@ impl Device {
         num_tokens_post_pad: &Buffer,
         cumsum: &Buffer,
     ) -> Result<()> {
-        let (ids, sorted, expert_ids) = (self.view(topk_ids)?, self.view(sorted_token_ids)?, self.view(expert_ids)?);
-        let (total, cumsum) = (self.view(num_tokens_post_pad)?, self.view(cumsum)?);
-        launch_reporting!(
-            self.crk_moe_align(experts, block_size, count, padded, ids, sorted, expert_ids, total, cumsum)
-        )
+        launch_reporting!(self.crk_moe_align(
+            experts,
+            block_size,
+            count,
+            padded,
+            topk_ids,
+            sorted_token_ids,
+            expert_ids,
+            num_tokens_post_pad,
+            cumsum
+        ))
     }
 
     /// For each id, the weights of its expert times its activations: `crk_indexed_moe`.
@@ -212,14 +290,8 @@ impl Device {
         ids: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
-        let (weights, x, ids, dst) = (self.view(weights)?, self.view(x)?, self.view(ids)?, self.view(dst)?);
         launch_reporting!(
             self.crk_indexed_moe(quant, dtype, experts, rows, k, batch, topk, inputs, weights, x, ids, dst)
         )
-    }
-
-    fn routes(&self, routes: &Routes) -> Result<[sys::crk_const_view_t; 3]> {
-        let scales = self.optional(routes.topk_weights)?;
-        Ok([self.view(routes.sorted_token_ids)?, self.view(routes.expert_ids)?, scales])
     }
 }

@@ -4,7 +4,7 @@ use crate::{Buffer, DType, Device, Layout, Result, View};
 impl Device {
     /// Softmax over the last dim: `crk_softmax`.
     pub fn softmax(&self, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer) -> Result<()> {
-        launch!(self.crk_softmax(dtype, layout, self.view(src)?, self.view(dst)?))
+        launch!(self.crk_softmax(dtype, layout, src, dst))
     }
 
     /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim: `crk_rms_norm`.
@@ -17,8 +17,7 @@ impl Device {
         dst: &Buffer,
         eps: f32,
     ) -> Result<()> {
-        let alpha = self.optional(alpha)?;
-        launch!(self.crk_rms_norm(dtype, layout, self.view(src)?, alpha, self.view(dst)?, eps))
+        launch!(self.crk_rms_norm(dtype, layout, src, alpha, dst, eps))
     }
 
     /// `sum = x + residual` and `dst = rms_norm(sum) * alpha`, of `rows` rows of `cols` elements; `residual` and `sum`
@@ -36,9 +35,6 @@ impl Device {
         eps: f32,
     ) -> Result<()> {
         let (residual, sum) = residual.unzip();
-        let (x, dst, alpha) = (self.view(x)?, self.view(dst)?, self.optional(alpha)?);
-        let (residual, sum) = (self.optional(residual)?, self.optional(sum.map(View::from))?);
-        let columns = self.optional(columns.map(View::from))?;
         launch!(self.crk_add_rms_norm(dtype, rows, cols, x, residual, alpha, sum, dst, columns, eps))
     }
 
@@ -56,9 +52,6 @@ impl Device {
         columns: Option<&Buffer>,
         eps: f32,
     ) -> Result<()> {
-        let (x, residual, sum, dst) = (self.view(x)?, self.view(residual)?, self.view(sum)?, self.view(dst)?);
-        let (x_alpha, alpha) = (self.optional(x_alpha)?, self.optional(alpha)?);
-        let columns = self.optional(columns.map(View::from))?;
         launch!(self.crk_norm_add_rms_norm(dtype, rows, cols, x, x_alpha, residual, alpha, sum, dst, columns, eps))
     }
 
@@ -74,8 +67,7 @@ impl Device {
         dst: &Buffer,
         eps: f32,
     ) -> Result<()> {
-        let (alpha, beta) = (self.optional(alpha)?, self.optional(beta)?);
-        launch!(self.crk_layer_norm(dtype, layout, self.view(src)?, alpha, beta, self.view(dst)?, eps))
+        launch!(self.crk_layer_norm(dtype, layout, src, alpha, beta, dst, eps))
     }
     /// `(x - mean) / sqrt(var + eps) * weight + bias`, with parameters for each channel, which dim 1 counts:
     /// `crk_batch_norm`. The weight or the bias may be absent.
@@ -90,9 +82,7 @@ impl Device {
         dst: &Buffer,
         eps: f64,
     ) -> Result<()> {
-        let (mean, var) = (self.view(mean)?, self.view(var)?);
-        let (weight, bias) = (self.optional(weight)?, self.optional(bias)?);
-        launch!(self.crk_batch_norm(dtype, layout, self.view(x)?, mean, var, weight, bias, self.view(dst)?, eps))
+        launch!(self.crk_batch_norm(dtype, layout, x, mean, var, weight, bias, dst, eps))
     }
 
     /// `(x - mean) / sqrt(variance + eps) * weight + bias`, with mean and variance of the channels of a group, which
@@ -108,7 +98,6 @@ impl Device {
         dst: &Buffer,
         eps: f64,
     ) -> Result<()> {
-        let (weight, bias) = (self.optional(weight)?, self.optional(bias)?);
-        launch!(self.crk_group_norm(dtype, layout, groups, silu, self.view(x)?, weight, bias, self.view(dst)?, eps))
+        launch!(self.crk_group_norm(dtype, layout, groups, silu, x, weight, bias, dst, eps))
     }
 }

@@ -4,7 +4,7 @@ use crate::{Buffer, DType, Device, Quant, Result, View};
 impl Device {
     /// `dst[i]` = the value of element `i` of `src`: `crk_dequantize`.
     pub fn dequantize(&self, quant: Quant, dtype: DType, numel: usize, src: &Buffer, dst: &Buffer) -> Result<()> {
-        launch!(self.crk_dequantize(quant, dtype, numel, self.view(src)?, self.view(dst)?))
+        launch!(self.crk_dequantize(quant, dtype, numel, src, dst))
     }
 
     /// `dst[i]` = row `ids[i]` of a quantized table of `rows` rows of `hidden` elements, as f32: `crk_get_rows`.
@@ -15,15 +15,7 @@ impl Device {
         (count, ids): (usize, impl Into<View<'a>>),
         dst: &Buffer,
     ) -> Result<()> {
-        launch_reporting!(self.crk_get_rows(
-            quant,
-            rows,
-            hidden,
-            count,
-            self.view(src)?,
-            self.view(ids)?,
-            self.view(dst)?
-        ))
+        launch_reporting!(self.crk_get_rows(quant, rows, hidden, count, src, ids, dst))
     }
 
     /// The same for a table of floats: `crk_get_rows_float`.
@@ -34,20 +26,12 @@ impl Device {
         (count, ids): (usize, impl Into<View<'a>>),
         dst: &Buffer,
     ) -> Result<()> {
-        launch_reporting!(self.crk_get_rows_float(
-            dtype,
-            rows,
-            hidden,
-            count,
-            self.view(src)?,
-            self.view(ids)?,
-            self.view(dst)?
-        ))
+        launch_reporting!(self.crk_get_rows_float(dtype, rows, hidden, count, src, ids, dst))
     }
 
     /// Quantizes rows of `k` activations to q8_1 blocks, in `crk_q8_1_bytes(rows, k)` bytes: `crk_quantize_q8_1`.
     pub fn quantize_q8_1(&self, dtype: DType, rows: usize, k: usize, x: &Buffer, dst: &Buffer) -> Result<()> {
-        launch!(self.crk_quantize_q8_1(dtype, rows, k, self.view(x)?, self.view(dst)?))
+        launch!(self.crk_quantize_q8_1(dtype, rows, k, x, dst))
     }
 
     /// `dst[i]` = the sum over j of `src[i][j] * y[j]`, in f32: `crk_dequantize_mul_mat_vec`.
@@ -59,6 +43,6 @@ impl Device {
         y: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_dequantize_mul_mat_vec(quant, dtype, rows, k, self.view(src)?, self.view(y)?, self.view(dst)?))
+        launch!(self.crk_dequantize_mul_mat_vec(quant, dtype, rows, k, src, y, dst))
     }
 }

@@ -11,7 +11,7 @@ impl Device {
 
     /// Begins a generator anew: `crk_random_seed`.
     pub fn random_seed(&self, state: &Buffer, seed: u64) -> Result<()> {
-        launch!(self.crk_random_seed(self.view(state)?, seed))
+        launch!(self.crk_random_seed(state, seed))
     }
 
     /// Fills `dst` with `numel` uniform numbers from `lo` to below `hi`: `crk_random_uniform`.
@@ -24,7 +24,7 @@ impl Device {
         hi: f64,
         state: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_random_uniform(dtype, self.view(dst)?, numel, lo, hi, self.view(state)?))
+        launch!(self.crk_random_uniform(dtype, dst, numel, lo, hi, state))
     }
 
     /// Fills `dst` with `numel` normal numbers: `crk_random_normal`.
@@ -37,6 +37,6 @@ impl Device {
         std: f64,
         state: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_random_normal(dtype, self.view(dst)?, numel, mean, std, self.view(state)?))
+        launch!(self.crk_random_normal(dtype, dst, numel, mean, std, state))
     }
 }

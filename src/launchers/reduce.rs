@@ -14,6 +14,6 @@ impl Device {
         dst: &Buffer,
     ) -> Result<()> {
         let (dims, count) = (reduced_dims.as_ptr(), reduced_dims.len());
-        launch!(self.crk_reduce(op, dtype, layout, self.view(src)?, dims, count, self.view(dst)?))
+        launch!(self.crk_reduce(op, dtype, layout, src, dims, count, dst))
     }
 }

@@ -20,14 +20,18 @@ pub struct HeadWeights<'a> {
 
 impl Device {
     /// The parts of a call that makes heads; a launcher refuses more than three.
-    pub(super) fn head_weights(&self, parts: &[HeadWeights<'_>]) -> Result<Vec<sys::crk_head_weights_t>> {
+    pub(super) fn head_weights(
+        &self,
+        launcher: &str,
+        parts: &[HeadWeights<'_>],
+    ) -> Result<Vec<sys::crk_head_weights_t>> {
         let one = |part: &HeadWeights<'_>| {
             Ok(sys::crk_head_weights_t {
                 heads: part.heads,
                 layout: part.layout.map_or(std::ptr::null(), std::ptr::from_ref),
-                weights: self.view(part.weights)?,
-                bias: self.optional(part.bias)?,
-                dst: self.view(part.dst.0)?,
+                weights: self.view(launcher, "weights", part.weights)?,
+                bias: self.optional(launcher, "bias", part.bias)?,
+                dst: self.view(launcher, "dst", part.dst.0)?,
                 head_stride: part.dst.1,
                 rotates: part.rotates,
             })
@@ -44,9 +48,8 @@ impl Device {
         cos: Strided<'_>,
         sin: Strided<'_>,
     ) -> Result<()> {
-        let rows = self.rope_rows(rows)?;
-        let (cos_view, sin_view) = (self.view(cos.view)?, self.view(sin.view)?);
-        launch!(self.crk_rope_qkv(kind, dtype, rows.as_ptr(), cos.layout, cos_view, sin.layout, sin_view))
+        let rows = self.rope_rows("crk_rope_qkv", rows)?;
+        launch!(self.crk_rope_qkv(kind, dtype, rows.as_ptr(), cos.layout, cos.view, sin.layout, sin.view))
     }
 
     /// The same where queries and keys are RMS norms first, with factors and an epsilon: `crk_norm_rope_qkv`.
@@ -58,21 +61,24 @@ impl Device {
         cos: Strided<'_>,
         sin: Strided<'_>,
     ) -> Result<()> {
-        let rows = self.rope_rows(rows)?;
-        let (q_alpha, k_alpha) = (self.view(q_alpha)?, self.view(k_alpha)?);
-        let ((cos, cos_view), (sin, sin_view)) =
-            ((cos.layout, self.view(cos.view)?), (sin.layout, self.view(sin.view)?));
+        let rows = self.rope_rows("crk_norm_rope_qkv", rows)?;
         let list = rows.as_ptr();
-        launch!(self.crk_norm_rope_qkv(src_dtype, dtype, list, q_alpha, k_alpha, eps, cos, cos_view, sin, sin_view))
+        launch!(self.crk_norm_rope_qkv(
+            src_dtype, dtype, list, q_alpha, k_alpha, eps, cos.layout, cos.view, sin.layout, sin.view
+        ))
     }
 
-    fn rope_rows(&self, [q, k, v]: [(Strided<'_>, Strided<'_>); 3]) -> Result<[sys::crk_rope_rows_t; 3]> {
+    fn rope_rows(
+        &self,
+        launcher: &str,
+        [q, k, v]: [(Strided<'_>, Strided<'_>); 3],
+    ) -> Result<[sys::crk_rope_rows_t; 3]> {
         let row = |(src, dst): (Strided<'_>, Strided<'_>)| {
             Ok(sys::crk_rope_rows_t {
                 src_layout: src.layout,
-                src: self.view(src.view)?,
+                src: self.view(launcher, "src", src.view)?,
                 dst_layout: dst.layout,
-                dst: self.view(dst.view)?,
+                dst: self.view(launcher, "dst", dst.view)?,
             })
         };
         Ok([row(q)?, row(k)?, row(v)?])
@@ -88,16 +94,6 @@ impl Device {
         sin: (&Layout, &Buffer),
         dst: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_rope(
-            kind,
-            dtype,
-            src.0,
-            self.view(src.1)?,
-            cos.0,
-            self.view(cos.1)?,
-            sin.0,
-            self.view(sin.1)?,
-            self.view(dst)?
-        ))
+        launch!(self.crk_rope(kind, dtype, src.0, src.1, cos.0, cos.1, sin.0, sin.1, dst))
     }
 }

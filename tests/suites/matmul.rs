@@ -918,10 +918,15 @@ fn safe_layer(target: &Target) -> Outcome {
     }
     let other = open(&target.name).map_err(error)?;
     let foreign = other.alloc(8).map_err(error)?;
-    match device.matmul(F32.dtype, (&l, &a), (&r, &b), &foreign) {
-        Err(error) if error.status() == Status::InvalidArgument => Ok(()),
-        outcome => Err(format!("a buffer of another handle: {outcome:?}")),
+    let whole = device.matmul(F32.dtype, (&l, &a), (&r, &b), &foreign);
+    let row = device.matmul_grouped(F32.dtype, 3, &a, &[((&r, &b).into(), (&dst).into(), Some((&foreign).into()))]);
+    for (outcome, place) in [(whole, "crk_matmul: dst"), (row, "crk_matmul_grouped: bias")] {
+        match outcome {
+            Err(error) if error.message().starts_with(&format!("{place} belongs to another handle")) => {}
+            outcome => return Err(format!("a buffer of another handle: {outcome:?}")),
+        }
     }
+    Ok(())
 }
 
 /// Bad values for every argument: checks the status and the name in the sentence.
