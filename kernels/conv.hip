@@ -1,6 +1,7 @@
-/* The module `conv`: instances of convolutions (conv/convolution.h), im2col and col2im1d (conv/im2col.h), pools and
- * upsampling (conv/pool.h). Kernels with Candle's names come first, then those for csrc/launch/conv.c, im2col.c and
- * pool.c. Kernels that only move bits have one instance per width. */
+/* The module `conv`: instances of convolutions (conv/convolution.h, conv/grouped.h), im2col and col2im1d
+ * (conv/im2col.h), pools and upsampling (conv/pool.h). Kernels with Candle's names come first, then those for
+ * csrc/launch/conv.c, im2col.c and pool.c. Kernels that only move bits have one instance per width. */
+#include "conv/grouped.h"
 #include "conv/im2col.h"
 #include "conv/pool.h"
 #include "elementwise/instances.h"
@@ -88,6 +89,18 @@ CRK_ALL_TYPES(CRK_POOL_NAMED)
   CRK_KERNEL(conv_transpose_##suffix##_direct, CRK_LAUNCHED_THREADS,                         \
              (crk_conv_launch_t launch, const T *src, const T *kernel, T *dst)) {            \
     crk::convolve_launched<true>(CRK_ND_ARGUMENT(launch), src, kernel, dst);                 \
+  }                                                                                          \
+  CRK_KERNEL(conv_##suffix##_groups, CRK_LAUNCHED_THREADS,                                   \
+             (crk_conv_groups_t call, const T *src, const T *kernel, T *dst)) {              \
+    crk::convolve_groups<false>(CRK_ND_ARGUMENT(call), src, kernel, dst);                    \
+  }                                                                                          \
+  CRK_KERNEL(conv_##suffix##_groups_rows, CRK_LAUNCHED_THREADS,                              \
+             (crk_conv_groups_t call, const T *src, const T *kernel, T *dst)) {              \
+    crk::convolve_groups_rows(CRK_ND_ARGUMENT(call), src, kernel, dst);                      \
+  }                                                                                          \
+  CRK_KERNEL(conv_transpose_##suffix##_groups, CRK_LAUNCHED_THREADS,                         \
+             (crk_conv_groups_t call, const T *src, const T *kernel, T *dst)) {              \
+    crk::convolve_groups<true>(CRK_ND_ARGUMENT(call), src, kernel, dst);                     \
   }                                                                                          \
   CRK_ELEMENTWISE(col2im1d_##suffix##_direct, CRK_LAUNCHED_THREADS,                          \
                   (crk_col2im_t shape, const T *src, T *dst, uint32_t threads)) {            \

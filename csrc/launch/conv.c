@@ -1,5 +1,5 @@
 /* Launchers of convolutions. conv_cores.c and conv_columns.c compute most as matrix products; this file those with
- * windows of one element, and the rest by kernels/conv/convolution.h. */
+ * windows of one element, and the rest by kernels/conv/convolution.h and grouped.h. */
 #include "call/launch_threads.h"
 #include "launch/convolution.h"
 
@@ -26,7 +26,7 @@ typedef struct conv_call {
   const crk_layout_t *kernel_layout;
   crk_const_view_t kernel;
   crk_view_t dst;
-  size_t stride, padding, output_padding, dilation;
+  size_t stride, padding, output_padding, dilation, groups;
 } conv_call_t;
 
 /* The size of dim 2 or 3 of dst. */
@@ -39,7 +39,7 @@ static crk_status_t output_size(const conv_call_t *call, uint32_t dim, size_t *s
   return call->transposed ? crk_priv_window_reach(&w, call->output_padding, size) : crk_priv_window_count(&w, size);
 }
 
-/* Launches the kernel that computes each output by itself. */
+/* Launches the kernel that computes each output by itself. Without groups. */
 static crk_status_t launch_directly(crk_device_t self, const crk_convolution_t *convolution) {
   const crk_conv_t *shape = &convolution->shape;
   const bool transposed = convolution->transposed;
@@ -60,10 +60,40 @@ static crk_status_t launch_directly(crk_device_t self, const crk_convolution_t *
                                     &launch.first_block, args);
 }
 
+/* Launches the kernel that computes the outputs of groups, one or CRK_CONV_ROWS per thread. */
+static crk_status_t launch_groups(crk_device_t self, const crk_convolution_t *convolution) {
+  enum { ANY, ROWS, TRANSPOSED, FORMS };
+  _Static_assert((int)FORMS * (int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(CONV_GROUPS), "as the list of slots counts");
+  static const char *const names[FORMS] = {"conv_%s_groups", "conv_%s_groups_rows", "conv_transpose_%s_groups"};
+  const crk_conv_t *s = &convolution->shape;
+  const uint64_t numel = crk_priv_convolution_numel(convolution);
+  /* A thread with several rows reads less, but smaller outputs would leave units idle. */
+  const bool by_rows = !convolution->transposed && s->c_in == 1 && s->stride == 1 && s->dilation == 1 &&
+                       s->h_out >= CRK_CONV_ROWS && numel >= CRK_CONV_ROWS * crk_priv_held_threads(self);
+  const uint32_t form = convolution->transposed ? TRANSPOSED : by_rows ? ROWS : ANY;
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_GROUPS + form * CRK_DTYPE_COUNT + (uint32_t)convolution->dtype,
+                         CRK_MODULE_CONV, &function, names[form], crk_dtype_name(convolution->dtype)));
+  const uint64_t runs = crk_priv_ceil_div(s->h_out, by_rows ? CRK_CONV_ROWS : 1);
+  crk_conv_groups_t call = {.shape = *s,
+                            .count = numel / s->h_out * runs,
+                            .src_group = convolution->src_group,
+                            .kernel_group = convolution->kernel_group};
+  call.wide = call.count > INT32_MAX;
+  crk_priv_divisor_init(&call.w_out, s->w_out, call.wide);
+  crk_priv_divisor_init(&call.runs, runs, call.wide);
+  crk_priv_divisor_init(&call.c_out, s->c_out, call.wide);
+  crk_priv_divisor_init(&call.groups, convolution->groups, call.wide);
+  crk_priv_divisor_init(&call.by_stride, s->stride, true);
+  const void *args[] = {&call, &convolution->src, &convolution->kernel, &convolution->dst.ptr};
+  return crk_priv_launch_all_blocks(self, function, crk_priv_ceil_div(call.count, CRK_LAUNCHED_THREADS),
+                                    CRK_LAUNCHED_THREADS, 0, &call.first_block, args);
+}
+
 /* ---- 1 x 1 windows */
 
-/* A product of the kernel with the images as they are, (b, c_in, h * w). False if the strides allow none that is fast:
- * rows of pixels or of channels that are neighbours and begin at multiples of 16 bytes. */
+/* A product of the kernel with the images as they are, (b, groups, c_in, h * w). False if the strides allow none that
+ * is fast: rows of pixels or of channels that are neighbours and begin at multiples of 16 bytes. */
 static bool describe_pointwise(const crk_convolution_t *convolution, crk_layout_t *kernel, crk_layout_t *images) {
   const crk_conv_t *s = &convolution->shape;
   const uint64_t piece = CRK_CONV_PIECE(crk_dtype_size(convolution->dtype));
@@ -73,16 +103,18 @@ static bool describe_pointwise(const crk_convolution_t *convolution, crk_layout_
   const bool along = channel_stride == 1 && pixel_stride % piece == 0;
   const bool covers = s->h_out == s->h_in && s->w_out == s->w_in; /* no padding of the output */
   if (s->h_k != 1 || s->w_k != 1 || s->stride != 1 || s->h_padding != 0 || s->w_padding != 0 || !covers || !follow ||
-      (!across && !along) || s->src_strides[0] % piece != 0 || (uintptr_t)convolution->src % 16 != 0 ||
+      (!across && !along) || s->src_strides[0] % piece != 0 ||
+      (convolution->groups > 1 && convolution->src_group % piece != 0) || (uintptr_t)convolution->src % 16 != 0 ||
       pixels % piece != 0) {
     return false;
   }
-  *kernel = (crk_layout_t){.rank = 3,
-                           .dims = {convolution->batch, s->c_out, s->c_in},
-                           .strides = {0, s->kernel_strides[0], s->kernel_strides[1]}};
-  *images = (crk_layout_t){.rank = 3,
-                           .dims = {convolution->batch, s->c_in, pixels},
-                           .strides = {s->src_strides[0], channel_stride, pixel_stride}};
+  const uint64_t batch = convolution->batch, groups = convolution->groups;
+  *kernel = (crk_layout_t){.rank = 4,
+                           .dims = {batch, groups, s->c_out, s->c_in},
+                           .strides = {0, convolution->kernel_group, s->kernel_strides[0], s->kernel_strides[1]}};
+  *images = (crk_layout_t){.rank = 4,
+                           .dims = {batch, groups, s->c_in, pixels},
+                           .strides = {s->src_strides[0], convolution->src_group, channel_stride, pixel_stride}};
   return true;
 }
 
@@ -95,20 +127,27 @@ static crk_status_t describe_shape(const conv_call_t *call, crk_conv_t *shape, c
   const crk_layout_t *src_layout = call->src_layout, *kernel_layout = call->kernel_layout;
   CRK_TRY(crk_priv_check_rank(where, "src_layout", src_layout, call->rank, src_extent));
   CRK_TRY(crk_priv_check_rank(where, "kernel_layout", kernel_layout, call->rank, kernel_extent));
-  const uint32_t in = call->transposed ? 0 : 1, out = 1 - in, last = call->rank - 1;
-  CRK_REFUSE_IF(kernel_layout->dims[in] != src_layout->dims[1],
-                "%s: kernel_layout.dims[%u] is %zu, but src_layout.dims[1] is %zu; they must be equal", where,
-                (unsigned)in, kernel_layout->dims[in], src_layout->dims[1]);
+  const bool transposed = call->transposed;
+  const uint32_t in = transposed ? 0 : 1, out = 1 - in, last = call->rank - 1;
+  const size_t channels = src_layout->dims[1], groups = call->groups;
+  CRK_REFUSE_IF(groups == 0 || channels % groups != 0, "%s: groups is %zu; it must divide src_layout.dims[1], %zu",
+                where, groups, channels);
+  CRK_REFUSE_IF(!transposed && kernel_layout->dims[0] % groups != 0,
+                "%s: groups is %zu; it must divide kernel_layout.dims[0], %zu", where, groups, kernel_layout->dims[0]);
+  CRK_REFUSE_IF(kernel_layout->dims[in] != (transposed ? channels : channels / groups),
+                "%s: kernel_layout.dims[%u] is %zu, but src_layout.dims[1] is %zu%s", where, (unsigned)in,
+                kernel_layout->dims[in], channels,
+                transposed || groups == 1 ? "; they must be equal" : ", which is not `groups` times as many");
   const bool flat = call->rank == 3;
   size_t h_out = 1, w_out;
   CRK_TRY(output_size(call, 2, flat ? &w_out : &h_out));
   if (!flat) {
     CRK_TRY(output_size(call, 3, &w_out));
   }
-  *shape = (crk_conv_t){.c_in = src_layout->dims[1],
+  *shape = (crk_conv_t){.c_in = channels / groups,
                         .h_in = flat ? 1 : src_layout->dims[2],
                         .w_in = src_layout->dims[last],
-                        .c_out = kernel_layout->dims[out],
+                        .c_out = transposed ? kernel_layout->dims[out] : kernel_layout->dims[out] / groups,
                         .h_out = h_out,
                         .w_out = w_out,
                         .h_k = flat ? 1 : kernel_layout->dims[2],
@@ -119,7 +158,7 @@ static crk_status_t describe_shape(const conv_call_t *call, crk_conv_t *shape, c
                         .dilation = call->dilation};
   crk_priv_image_strides(src_layout, shape->src_strides);
   crk_priv_image_strides(kernel_layout, shape->kernel_strides);
-  if (call->transposed) {
+  if (transposed) {
     shape->kernel_strides[0] = kernel_layout->strides[1];
     shape->kernel_strides[1] = kernel_layout->strides[0];
   }
@@ -145,26 +184,31 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
   crk_conv_t shape;
   crk_extent_t extent, kernel_extent;
   CRK_TRY(describe_shape(call, &shape, &extent, &kernel_extent));
-  const size_t batch = call->src_layout->dims[0], dims[] = {batch, shape.c_out, shape.h_out, shape.w_out};
+  const size_t batch = call->src_layout->dims[0], groups = call->groups;
+  const size_t dims[] = {batch, groups, shape.c_out, shape.h_out, shape.w_out};
   size_t numel;
-  CRK_TRY(crk_priv_dst_numel(call->where, dims, 4, &numel));
+  CRK_TRY(crk_priv_dst_numel(call->where, dims, 5, &numel));
   if (numel == 0) {
     return CRK_OK;
   }
   const void *first, *weights;
   CRK_TRY(check_views(call, numel, &extent, &kernel_extent, &first, &weights));
-  const crk_convolution_t convolution = {.where = call->where,
-                                         .dtype = call->dtype,
-                                         .transposed = call->transposed,
-                                         .batch = batch,
-                                         .src = first,
-                                         .kernel = weights,
-                                         .kernel_is_contiguous = kernel_extent.is_contiguous,
-                                         .dst = call->dst,
-                                         .shape = shape};
+  const crk_convolution_t convolution = {
+      .where = call->where,
+      .dtype = call->dtype,
+      .transposed = call->transposed,
+      .batch = batch,
+      .groups = groups,
+      .src_group = shape.c_in * shape.src_strides[1],
+      .kernel_group = call->transposed ? shape.c_in * shape.kernel_strides[1] : shape.c_out * shape.kernel_strides[0],
+      .src = first,
+      .kernel = weights,
+      .kernel_is_contiguous = kernel_extent.is_contiguous,
+      .dst = call->dst,
+      .shape = shape};
   const bool by_products = crk_priv_convolves_by_products(self, &convolution);
   if (!by_products && !crk_priv_convolves_by_columns(&convolution)) {
-    return launch_directly(self, &convolution);
+    return groups == 1 ? launch_directly(self, &convolution) : launch_groups(self, &convolution);
   }
   crk_layout_t weights_layout, images_layout;
   if (describe_pointwise(&convolution, &weights_layout, &images_layout)) {
@@ -177,40 +221,40 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
 
 crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_const_view_t src,
                         const crk_layout_t *kernel_layout, crk_const_view_t kernel, crk_view_t dst, size_t stride,
-                        size_t padding, size_t dilation) {
+                        size_t padding, size_t dilation, size_t groups) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_conv1d");
-  const conv_call_t call = {"crk_conv1d", 3,   false,  dtype,   src_layout, src,     kernel_layout,
-                            kernel,       dst, stride, padding, 0,          dilation};
+  const conv_call_t call = {"crk_conv1d", 3,   false,  dtype,   src_layout, src,      kernel_layout,
+                            kernel,       dst, stride, padding, 0,          dilation, groups};
   return convolve(self, &call);
 }
 
 crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_const_view_t src,
                         const crk_layout_t *kernel_layout, crk_const_view_t kernel, crk_view_t dst, size_t stride,
-                        size_t padding, size_t dilation) {
+                        size_t padding, size_t dilation, size_t groups) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_conv2d");
-  const conv_call_t call = {"crk_conv2d", 4,   false,  dtype,   src_layout, src,     kernel_layout,
-                            kernel,       dst, stride, padding, 0,          dilation};
+  const conv_call_t call = {"crk_conv2d", 4,   false,  dtype,   src_layout, src,      kernel_layout,
+                            kernel,       dst, stride, padding, 0,          dilation, groups};
   return convolve(self, &call);
 }
 
 crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                   crk_const_view_t src, const crk_layout_t *kernel_layout, crk_const_view_t kernel,
-                                  crk_view_t dst, size_t stride, size_t padding, size_t output_padding,
-                                  size_t dilation) {
+                                  crk_view_t dst, size_t stride, size_t padding, size_t output_padding, size_t dilation,
+                                  size_t groups) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_conv_transpose1d");
   const conv_call_t call = {
-      "crk_conv_transpose1d", 3,       true, dtype, src_layout, src, kernel_layout, kernel, dst, stride, padding,
-      output_padding,         dilation};
+      "crk_conv_transpose1d", 3,        true,  dtype, src_layout, src, kernel_layout, kernel, dst, stride, padding,
+      output_padding,         dilation, groups};
   return convolve(self, &call);
 }
 
 crk_status_t crk_conv_transpose2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                   crk_const_view_t src, const crk_layout_t *kernel_layout, crk_const_view_t kernel,
-                                  crk_view_t dst, size_t stride, size_t padding, size_t output_padding,
-                                  size_t dilation) {
+                                  crk_view_t dst, size_t stride, size_t padding, size_t output_padding, size_t dilation,
+                                  size_t groups) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_conv_transpose2d");
   const conv_call_t call = {
-      "crk_conv_transpose2d", 4,       true, dtype, src_layout, src, kernel_layout, kernel, dst, stride, padding,
-      output_padding,         dilation};
+      "crk_conv_transpose2d", 4,        true,  dtype, src_layout, src, kernel_layout, kernel, dst, stride, padding,
+      output_padding,         dilation, groups};
   return convolve(self, &call);
 }

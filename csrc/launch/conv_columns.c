@@ -7,35 +7,38 @@ enum { MOST_BYTES = 256 << 20 };
 
 bool crk_priv_convolves_by_columns(const crk_convolution_t *convolution) {
   const crk_conv_t *s = &convolution->shape;
+  const uint64_t groups = convolution->groups;
   const bool is_float = convolution->dtype == CRK_DTYPE_F32 || convolution->dtype == CRK_DTYPE_F64;
   return is_float && !convolution->transposed && s->h_in != 0 && s->w_in != 0 && s->c_in <= INT32_MAX &&
-         s->c_out <= INT32_MAX && s->c_in * s->c_out >= CRK_CONV_LEAST_CHANNELS &&
-         s->h_k * s->w_k <= INT32_MAX / s->c_in && s->w_out <= INT32_MAX / s->c_in / (s->h_k * s->w_k);
+         s->c_out <= INT32_MAX && s->c_in * s->c_out >= CRK_CONV_LEAST_CHANNELS && s->c_in <= INT32_MAX / groups &&
+         s->h_k * s->w_k <= INT32_MAX / s->c_in / groups &&
+         s->w_out <= INT32_MAX / s->c_in / groups / (s->h_k * s->w_k);
 }
 
 /* How the windows are cut: whole images, or rows of windows of one image. */
 typedef struct pieces {
   uint64_t images, rows; /* of a piece */
-  uint64_t taps; /* elements of a window, in all channels */
+  uint64_t taps; /* elements of a window, in the channels of a group */
   uint64_t windows_bytes, product_bytes, kernel_bytes; /* of scratch memory; 0 for what is not needed */
 } pieces_t;
 
 static pieces_t cut(const crk_convolution_t *convolution, uint64_t bytes) {
   const crk_conv_t *s = &convolution->shape;
+  const uint64_t groups = convolution->groups;
   pieces_t p = {.taps = s->c_in * s->h_k * s->w_k};
-  const uint64_t row = s->w_out * p.taps * bytes, fitting = MOST_BYTES / row == 0 ? 1 : MOST_BYTES / row;
+  const uint64_t row = s->w_out * groups * p.taps * bytes, fitting = MOST_BYTES / row == 0 ? 1 : MOST_BYTES / row;
   p.rows = crk_priv_least(s->h_out, fitting);
   p.images = p.rows < s->h_out ? 1 : crk_priv_least(convolution->batch, fitting / s->h_out);
   p.windows_bytes = p.images * p.rows * row;
-  p.product_bytes = p.rows < s->h_out ? s->c_out * p.rows * s->w_out * bytes : 0;
-  p.kernel_bytes = convolution->kernel_is_contiguous ? 0 : s->c_out * p.taps * bytes;
+  p.product_bytes = p.rows < s->h_out ? groups * s->c_out * p.rows * s->w_out * bytes : 0;
+  p.kernel_bytes = convolution->kernel_is_contiguous ? 0 : groups * s->c_out * p.taps * bytes;
   return p;
 }
 
 /* Copies the kernel to `dst`, contiguous. */
 static crk_status_t pack_kernel(crk_device_t self, const crk_convolution_t *convolution, crk_view_t dst) {
   const crk_conv_t *s = &convolution->shape;
-  crk_layout_t layout = {.rank = 4, .dims = {s->c_out, s->c_in, s->h_k, s->w_k}};
+  crk_layout_t layout = {.rank = 4, .dims = {convolution->groups * s->c_out, s->c_in, s->h_k, s->w_k}};
   for (int i = 0; i < 4; i++) {
     layout.strides[i] = s->kernel_strides[i];
   }
@@ -49,12 +52,13 @@ static crk_status_t compute_piece(crk_device_t self, const crk_convolution_t *co
   const uint32_t bytes = (uint32_t)crk_dtype_size(convolution->dtype);
   const uint64_t images = crk_priv_least(p->images, convolution->batch - image);
   const uint64_t rows = crk_priv_least(p->rows, s->h_out - row), windows = rows * s->w_out;
-  const uint64_t of_image = s->h_out * s->w_out;
+  const uint64_t of_image = s->h_out * s->w_out, groups = convolution->groups, taps = groups * p->taps;
+  const uint64_t channels = groups * s->c_out;
   crk_im2col_t call = {.h_in = s->h_in,
                        .w_in = s->w_in,
                        .h_out = rows,
                        .w_out = s->w_out,
-                       .c = s->c_in,
+                       .c = groups * s->c_in,
                        .stride = s->stride,
                        .h_padding = s->h_padding - row * s->stride,
                        .w_padding = s->w_padding,
@@ -65,12 +69,13 @@ static crk_status_t compute_piece(crk_device_t self, const crk_convolution_t *co
   const char *src = (const char *)convolution->src + image * s->src_strides[0] * bytes;
   CRK_TRY(crk_priv_im2col(self, &call, images, s->h_k, s->w_k, bytes, src, scratch));
 
-  const crk_layout_t weights = {.rank = 3, .dims = {images, s->c_out, p->taps}, .strides = {0, p->taps, 1}};
+  const crk_layout_t weights = {
+      .rank = 4, .dims = {images, groups, s->c_out, p->taps}, .strides = {0, s->c_out * p->taps, p->taps, 1}};
   const crk_layout_t columns = {
-      .rank = 3, .dims = {images, p->taps, windows}, .strides = {windows * p->taps, 1, p->taps}};
+      .rank = 4, .dims = {images, groups, p->taps, windows}, .strides = {windows * taps, p->taps, 1, taps}};
   const crk_const_view_t kernel_view = {kernel, SIZE_MAX}, windows_view = {scratch, p->windows_bytes};
-  char *dst = (char *)convolution->dst.ptr + image * s->c_out * of_image * bytes;
-  crk_view_t product = {dst, images * s->c_out * of_image * bytes};
+  char *dst = (char *)convolution->dst.ptr + image * channels * of_image * bytes;
+  crk_view_t product = {dst, images * channels * of_image * bytes};
   if (p->product_bytes != 0) {
     product = (crk_view_t){scratch + p->windows_bytes, p->product_bytes};
   }
@@ -78,8 +83,8 @@ static crk_status_t compute_piece(crk_device_t self, const crk_convolution_t *co
   if (p->product_bytes == 0) {
     return CRK_OK;
   }
-  const crk_view_t whole = {dst, s->c_out * of_image * bytes};
-  return crk_copy2d(self, convolution->dtype, s->c_out, windows, crk_const(product), windows, 0, whole, of_image,
+  const crk_view_t whole = {dst, channels * of_image * bytes};
+  return crk_copy2d(self, convolution->dtype, channels, windows, crk_const(product), windows, 0, whole, of_image,
                     row * s->w_out);
 }
 

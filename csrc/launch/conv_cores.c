@@ -31,16 +31,11 @@ typedef struct work {
   uint64_t k; /* the longest sum */
 } work_t;
 
-static uint64_t dst_numel(const crk_convolution_t *convolution) {
-  const crk_conv_t *s = &convolution->shape;
-  return s->c_out * s->h_out * s->w_out * convolution->batch;
-}
-
 /* The bytes of an element, and the channels in 16 bytes. */
 static uint64_t bytes_of(const crk_convolution_t *convolution) { return crk_dtype_size(convolution->dtype); }
 static uint64_t piece_of(const crk_convolution_t *convolution) { return CRK_CONV_PIECE(bytes_of(convolution)); }
 
-/* The channels in memory: whole pieces. */
+/* The channels of a group in memory: whole pieces. */
 static uint64_t padded_channels(const crk_convolution_t *convolution) {
   return crk_priv_ceil_div(convolution->shape.c_in, piece_of(convolution)) * piece_of(convolution);
 }
@@ -60,14 +55,15 @@ bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *
   const bool has_kernels = convolution->dtype == CRK_DTYPE_F16 || convolution->dtype == CRK_DTYPE_BF16 ||
                            (convolution->dtype == CRK_DTYPE_F32 && self->context->has_float_cores);
   if (!has_kernels || s->c_in == 0 || s->h_in == 0 || s->w_in == 0 || s->c_in > limit / 2 || s->c_out > limit ||
-      s->c_in * s->c_out < CRK_CONV_LEAST_CHANNELS) {
+      s->c_in * s->c_out < CRK_CONV_LEAST_CHANNELS || convolution->groups > limit || convolution->batch > limit) {
     return false;
   }
   const uint64_t channels = padded_channels(convolution), pieces = channels / piece_of(convolution);
+  const uint64_t images = convolution->batch * convolution->groups, rows = s->c_out * convolution->groups;
   /* The kernel reads the weights as it reads the left matrix of a product. Offsets within their tile have 32 bits. */
   if (s->h_in > limit / bytes_of(convolution) / channels / s->w_in ||
       s->h_k > CRK_MATMUL_MOST_STRIDE / channels / s->w_k || s->h_out > limit / s->w_out ||
-      s->h_in * s->w_in * pieces > limit / 2 / convolution->batch || s->h_k * s->w_k * pieces > limit / 2 / s->c_out) {
+      s->h_in * s->w_in * pieces > limit / 2 / images || s->h_k * s->w_k * pieces > limit / 2 / rows) {
     return false;
   }
   /* Sizes with padding, and so strides that lead to a second position, are below 2^30. */
@@ -79,57 +75,54 @@ bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *
 
 /* ---- operands with channels last */
 
-/* A tensor (n, c, h, w), n images or output channels, and how the product reads it: in place, or a copy. */
+/* A tensor (n, m, c, h, w), and how the product reads it: in place, or a copy. Images are (batch, groups, c, h, w), the
+ * kernel is (groups, c_out, c, h, w). */
 typedef struct pixels {
   const void *src;
-  uint64_t n, height, width;
-  uint64_t strides[4]; /* n, c, h, w; of the copy, if it is copied */
+  uint64_t n, m, height, width;
+  uint64_t strides[5]; /* of the copy, if it is copied */
   crk_pixels_t copy; /* of no block, if the product reads it in place */
   size_t copy_bytes;
 } pixels_t;
 
-/* `packed`: pixels must follow each other without gaps. `ordered`: they lie in the order of the product. */
-static void describe_pixels(pixels_t *p, const crk_convolution_t *convolution, const uint64_t strides[4], bool packed,
+/* `strides` are those of n, m, c, h, w. `packed`: pixels must follow each other without gaps. `ordered`: they lie in
+ * the order of the product. */
+static void describe_pixels(pixels_t *p, const crk_convolution_t *convolution, const uint64_t strides[5], bool packed,
                             bool ordered) {
   const uint64_t channels = padded_channels(convolution), row = p->width * channels;
   const uint64_t piece = piece_of(convolution), bytes = bytes_of(convolution);
   const uint64_t most = INT32_MAX / bytes; /* elements from the first pixel to the last */
-  bool in_place = ordered && channels == convolution->shape.c_in && strides[1] == 1 && (uintptr_t)p->src % 16 == 0;
-  in_place = in_place && (p->n == 1 || strides[0] % piece == 0);
-  in_place = in_place && (p->height == 1 || strides[2] % piece == 0) && (p->width == 1 || strides[3] % piece == 0);
+  bool in_place = ordered && channels == convolution->shape.c_in && strides[2] == 1 && (uintptr_t)p->src % 16 == 0;
+  in_place = in_place && (p->n == 1 || strides[0] % piece == 0) && (p->m == 1 || strides[1] % piece == 0);
+  in_place = in_place && (p->height == 1 || strides[3] % piece == 0) && (p->width == 1 || strides[4] % piece == 0);
   if (packed) {
-    in_place = in_place && (p->n == 1 || strides[0] <= CRK_MATMUL_MOST_STRIDE) &&
-               (p->height == 1 || strides[2] == row) && (p->width == 1 || strides[3] == channels);
+    in_place = in_place && (p->m == 1 || strides[1] <= CRK_MATMUL_MOST_STRIDE) &&
+               (p->height == 1 || strides[3] == row) && (p->width == 1 || strides[4] == channels);
   } else {
-    in_place = in_place && strides[2] <= most / p->height && strides[3] <= most / p->width &&
-               (p->height - 1) * strides[2] + (p->width - 1) * strides[3] + channels <= most;
+    in_place = in_place && strides[3] <= most / p->height && strides[4] <= most / p->width &&
+               (p->height - 1) * strides[3] + (p->width - 1) * strides[4] + channels <= most;
   }
   if (in_place) {
-    for (uint32_t i = 0; i < 4; i++) {
-      p->strides[i] = strides[i];
-    }
+    memcpy(p->strides, strides, sizeof p->strides);
     return;
   }
   crk_pixels_t *copy = &p->copy;
   const uint64_t pieces = channels / piece, pixels = p->height * p->width;
   const uint64_t chunk = crk_priv_least(pixels, CRK_CONV_CHUNK), chunks = crk_priv_ceil_div(pixels, chunk);
-  for (uint32_t i = 0; i < 4; i++) {
-    copy->src_strides[i] = strides[i];
-  }
+  memcpy(copy->src_strides, strides, sizeof copy->src_strides);
   copy->pixels = (uint32_t)pixels;
   copy->channels = (uint32_t)convolution->shape.c_in;
-  copy->threads = (uint32_t)(p->n * chunks * chunk * pieces);
+  copy->threads = (uint32_t)(p->n * p->m * chunks * chunk * pieces);
   copy->log2_near = pieces % 2 == 0;
   copy->blocks = (uint32_t)crk_priv_ceil_div(copy->threads, CRK_LAUNCHED_THREADS);
   crk_priv_divisor_init(&copy->chunk, chunk, false);
   crk_priv_divisor_init(&copy->groups, pieces >> copy->log2_near, false);
   crk_priv_divisor_init(&copy->chunks, chunks, false);
   crk_priv_divisor_init(&copy->width, p->width, false);
-  p->copy_bytes = p->n * pixels * channels * bytes;
-  const uint64_t packed_strides[] = {p->height * row, 1, row, channels};
-  for (uint32_t i = 0; i < 4; i++) {
-    p->strides[i] = packed_strides[i];
-  }
+  crk_priv_divisor_init(&copy->m, p->m, false);
+  p->copy_bytes = p->n * p->m * pixels * channels * bytes;
+  const uint64_t packed_strides[5] = {p->m * p->height * row, p->height * row, 1, row, channels};
+  memcpy(p->strides, packed_strides, sizeof p->strides);
 }
 
 /* Copies what the product cannot read in place to `scratch`. `images` and `kernel` then begin there. `phases` is NULL
@@ -172,14 +165,14 @@ static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution,
       !is_float && !convolution->transposed &&
       (self->driver->backend != CRK_BACKEND_CUDA || tiles[TALL].cuda_bytes <= self->context->info.shared_bytes);
   const uint64_t factor = is_float ? FLOAT_COST : 1;
-  const uint64_t positions = work->height * work->width, numel = dst_numel(convolution);
+  const uint64_t positions = work->height * work->width, numel = crk_priv_convolution_numel(convolution);
   const uint64_t steps = crk_priv_ceil_div(work->k, CRK_CONV_PART_STEP);
   plan_t best = {0};
   double least = 0;
   for (uint32_t i = has_tall ? TALL : LARGE; i < TILES; i++) {
     const tile_t *tile = &tiles[i];
     const uint64_t count = crk_priv_ceil_div(s->c_out, tile->rows) * crk_priv_ceil_div(positions, tile->columns) *
-                           convolution->batch * work->phases;
+                           convolution->batch * convolution->groups * work->phases;
     const uint64_t most = crk_priv_least(crk_priv_ceil_div(2 * crk_priv_units(self), count), steps / LEAST_STEPS);
     for (uint64_t parts = 1; parts == 1 || parts <= most; parts++) {
       const uint64_t rounds = crk_priv_ceil_div(count * parts, crk_priv_units(self));
@@ -202,8 +195,8 @@ static work_t describe_windows(crk_conv_phases_t *call, const crk_convolution_t 
   crk_windows_t *windows = &call->most.windows;
   *windows = (crk_windows_t){.height = (uint32_t)s->h_in,
                              .width = (uint32_t)s->w_in,
-                             .row_bytes = (uint32_t)(images->strides[2] * bytes),
-                             .pixel_bytes = (uint32_t)(images->strides[3] * bytes)};
+                             .row_bytes = (uint32_t)(images->strides[3] * bytes),
+                             .pixel_bytes = (uint32_t)(images->strides[4] * bytes)};
   crk_priv_divisor_init(&windows->channels, channels, false);
   work_t work;
   if (convolution->transposed) {
@@ -231,10 +224,11 @@ static void describe_product(crk_matmul_t *product, const crk_convolution_t *con
                              const pixels_t *kernel, const work_t *work) {
   const crk_conv_t *s = &convolution->shape;
   const uint64_t positions = work->height * work->width;
-  const size_t batch = convolution->batch, none = 0, image = images->strides[0];
-  const size_t *const strides[] = {&none, &image};
-  crk_priv_nd_init(&product->batch, batch, 1, &batch, strides, 2, 1);
-  product->lhs = (crk_matmul_operand_t){s->c_out, kernel->strides[0], 1, CRK_MATMUL_ALONG_K, 1};
+  const size_t dims[] = {convolution->batch, convolution->groups};
+  const size_t weights_strides[] = {0, kernel->strides[0]}, images_strides[] = {images->strides[0], images->strides[1]};
+  const size_t *const strides[] = {weights_strides, images_strides};
+  crk_priv_nd_init(&product->batch, dims[0] * dims[1], 2, dims, strides, 2, 1);
+  product->lhs = (crk_matmul_operand_t){s->c_out, kernel->strides[1], 1, CRK_MATMUL_ALONG_K, 1};
   product->rhs = (crk_matmul_operand_t){positions, 0, 0, CRK_MATMUL_ANY, 0};
   product->k = work->k;
   product->first_block = 0;
@@ -269,16 +263,22 @@ static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *c
   if (parts == 1) {
     return CRK_OK;
   }
-  return crk_priv_matmul_add_parts(self, convolution->dtype, sums, parts, dst_numel(convolution), convolution->dst.ptr);
+  return crk_priv_matmul_add_parts(self, convolution->dtype, sums, parts, crk_priv_convolution_numel(convolution),
+                                   convolution->dst.ptr);
 }
 
 crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolution_t *convolution) {
   const crk_conv_t *s = &convolution->shape;
-  pixels_t images = {.src = convolution->src, .n = convolution->batch, .height = s->h_in, .width = s->w_in};
-  pixels_t kernel = {.src = convolution->kernel, .n = s->c_out, .height = s->h_k, .width = s->w_k};
+  const uint64_t *from = s->src_strides, *taps = s->kernel_strides, batch = convolution->batch;
+  const uint64_t images_strides[] = {from[0], convolution->src_group, from[1], from[2], from[3]};
+  const uint64_t kernel_strides[] = {convolution->kernel_group, taps[0], taps[1], taps[2], taps[3]};
+  pixels_t images = {
+      .src = convolution->src, .n = batch, .m = convolution->groups, .height = s->h_in, .width = s->w_in};
+  pixels_t kernel = {
+      .src = convolution->kernel, .n = convolution->groups, .m = s->c_out, .height = s->h_k, .width = s->w_k};
   const bool transposed = convolution->transposed;
-  describe_pixels(&images, convolution, s->src_strides, false, true);
-  describe_pixels(&kernel, convolution, s->kernel_strides, true, !transposed);
+  describe_pixels(&images, convolution, images_strides, false, true);
+  describe_pixels(&kernel, convolution, kernel_strides, true, !transposed);
   crk_conv_phases_t call;
   const work_t work = describe_windows(&call, convolution, &images);
   crk_matmul_t *product = &call.most.product;
@@ -290,7 +290,7 @@ crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolut
   crk_priv_divisor_init(&product->parts, parts, true);
 
   const size_t copied = images.copy_bytes + kernel.copy_bytes;
-  const size_t summed = parts > 1 ? parts * dst_numel(convolution) * 4 : 0;
+  const size_t summed = parts > 1 ? parts * crk_priv_convolution_numel(convolution) * 4 : 0;
   char *scratch = NULL;
   if (copied + summed != 0) {
     void *given;

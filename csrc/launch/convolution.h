@@ -5,20 +5,27 @@
 #include "call/windows_call.h"
 #include "launch/sliding.h"
 
-/* A convolution with checked arguments and a dst that is not empty. */
+/* A convolution with checked arguments and a dst that is not empty. dst is (batch, groups, c_out, h, w). */
 typedef struct crk_convolution {
   const char *where;
   crk_dtype_t dtype;
-  crk_conv_t shape;
+  crk_conv_t shape; /* of a group */
   bool transposed;
-  uint64_t batch;
+  uint64_t batch, groups;
+  uint64_t src_group, kernel_group; /* from one group to the next, in elements of src and of the kernel */
   const void *src, *kernel; /* their first elements */
   bool kernel_is_contiguous;
   crk_view_t dst;
 } crk_convolution_t;
 
-/* Fewer products of input and output channels are left to the kernel that computes each output by itself: a matrix
- * product would waste most of its work. */
+/* The elements of dst. */
+static inline uint64_t crk_priv_convolution_numel(const crk_convolution_t *convolution) {
+  const crk_conv_t *s = &convolution->shape;
+  return convolution->batch * convolution->groups * s->c_out * s->h_out * s->w_out;
+}
+
+/* Fewer products of input and output channels of a group are left to the kernel that computes each output by itself: a
+ * matrix product would waste most of its work. */
 enum { CRK_CONV_LEAST_CHANNELS = 64 };
 
 /* Whether crk_priv_convolve_by_products takes the convolution. It takes f16 and bf16, and f32 where the device has

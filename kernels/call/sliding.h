@@ -16,7 +16,7 @@ enum {
   CRK_IM2COL_RUN = 2048 /* most elements of a row of the matrix that a tile has */
 };
 
-/* Output channels per thread of a convolution: as many as the scalar registers allow. */
+/* Output channels per thread of a convolution without groups: as many as the scalar registers allow. */
 #define CRK_CONV_CHANNELS(is_transposed) ((is_transposed) ? 2 : 4)
 
 /* Division by `size`: n / size == (mulhi(n, mul) + n) >> shift. A narrow divisor is for n < 2^31: mulhi is the upper
@@ -42,7 +42,7 @@ typedef struct crk_cache_order {
   uint64_t blocks;
 } crk_cache_order_t;
 
-/* The shape of a convolution or a transposed one. */
+/* The shape of a convolution or a transposed one. With groups, the channels are those of a group. */
 typedef struct crk_conv {
   uint64_t c_in, h_in, w_in, c_out, h_out, w_out; /* channels, height and width of the input and of the output */
   uint64_t h_k, w_k; /* height and width of the window */
@@ -59,6 +59,22 @@ typedef struct crk_conv_launch {
   uint64_t first_block; /* number of this launch's first block: a large output takes several launches */
   crk_divisor_t pieces, groups, w_out, by_stride; /* wide: pieces and groups per image, shape.w_out, shape.stride */
 } crk_conv_launch_t;
+
+/* Neighbouring rows of an output column that a thread of a grouped convolution computes, if there are enough. */
+#define CRK_CONV_ROWS 4
+
+/* Arguments of the kernels of grouped convolutions. A thread computes a run of 1 or CRK_CONV_ROWS rows of a column, in
+ * one output channel. Runs are counted along the columns first, then down, then the channels of a group, the groups and
+ * the batch. */
+typedef struct crk_conv_groups {
+  crk_conv_t shape;
+  uint64_t first_block; /* number of this launch's first block */
+  uint64_t count; /* runs of the whole output */
+  uint64_t src_group, kernel_group; /* from one group to the next, in elements of src and of the kernel */
+  crk_divisor_t w_out, runs, c_out, groups; /* columns, runs of a column, channels of a group, groups; wide if `wide` */
+  crk_divisor_t by_stride; /* wide: shape.stride, for transposed convolutions */
+  uint32_t wide, unused; /* wide: 1 if `count` may reach 2^31 */
+} crk_conv_groups_t;
 
 /* Arguments of im2col: the windows of images as the rows of a matrix. dst is (b, h_out, w_out, c, h_k, w_k),
  * contiguous. There are two kernels, one by elements and one by tiles. */

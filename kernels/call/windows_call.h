@@ -90,13 +90,14 @@ typedef struct crk_conv_phases {
   uint64_t first_block; /* number of this launch's first block */
 } crk_conv_phases_t;
 
-/* A copy of (b, c, h, w) images with channels last, and 0 in the channels that are missing to a multiple of
+/* A copy of (n, m, c, h, w) images with channels last, and 0 in the channels that are missing to a multiple of
  * CRK_CONV_PIECE. A thread writes a piece. Threads count `near` pieces of a pixel, then the pixels of a chunk, then the
- * other pieces, then the chunks of an image, then the images. So reads are runs of pixels, writes are runs of `near`
- * pieces, and the rest of a cache line is written soon. */
+ * other pieces, then the chunks of an image, then the images: m, then n. So reads are runs of pixels, writes are runs
+ * of `near` pieces, and the rest of a cache line is written soon. */
 typedef struct crk_pixels {
-  uint64_t src_strides[4]; /* b, c, h, w; in elements */
-  crk_divisor_t chunk, groups, chunks, width; /* narrow: pixels of a chunk, pieces / near, chunks, pixels in a row */
+  uint64_t src_strides[5]; /* n, m, c, h, w; in elements */
+  /* All narrow: pixels of a chunk, pieces / near, chunks, pixels in a row, images of an n. */
+  crk_divisor_t chunk, groups, chunks, width, m;
   uint32_t pixels; /* of an image */
   uint32_t channels; /* of src */
   uint32_t threads; /* below 2^31 */

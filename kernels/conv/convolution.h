@@ -1,6 +1,6 @@
 /* Convolutions and transposed convolutions, computed output by output, and helpers that conv/im2col.h and conv/pool.h
  * use too. For kernels/conv.hip. Main functions: convolve_launched, and convolve_named with read_conv for Candle's
- * arguments.
+ * arguments. Grouped convolutions are in conv/grouped.h.
  *
  * Products are added in Candle's order. The outer loop goes over the columns of the window, the middle one over its
  * rows, the inner one over the input channels. f16, bf16 and f8e4m3 are summed in f32 and rounded once. A product and

@@ -22,8 +22,10 @@ CRK_FN void copy_piece(const crk_pixels_t &copy, uint32_t index, const T *src, T
   const uint32_t x = take_coordinate(y, copy.width);
   const uint32_t part = group << copy.log2_near | (index & ((1u << copy.log2_near) - 1)), channel = part * piece;
   const uint32_t parts = static_cast<uint32_t>(copy.groups.size) << copy.log2_near;
-  const uint64_t stride = copy.src_strides[1];
-  src += rest * copy.src_strides[0] + channel * stride + y * copy.src_strides[2] + x * copy.src_strides[3];
+  const uint64_t image = rest, stride = copy.src_strides[2];
+  const uint32_t in_m = take_coordinate(rest, copy.m);
+  src += rest * copy.src_strides[0] + in_m * copy.src_strides[1] + channel * stride + y * copy.src_strides[3] +
+         x * copy.src_strides[4];
   pack<T, piece> some;
   CRK_UNROLL
   for (uint32_t i = 0; i < piece; i++) {
@@ -32,7 +34,7 @@ CRK_FN void copy_piece(const crk_pixels_t &copy, uint32_t index, const T *src, T
     some.v[i] = exists ? value : 0;
   }
   const uint32_t place = place_of(y, x, pixel);
-  store_pack(dst + ((static_cast<uint64_t>(rest) * copy.pixels + place) * parts + part) * piece, some);
+  store_pack(dst + ((image * copy.pixels + place) * parts + part) * piece, some);
 }
 
 /* T is an unsigned number of the elements' size. */

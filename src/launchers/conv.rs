@@ -1,7 +1,8 @@
 //! Convolutions, pools and upsampling. The contracts are in `include/candle_rocm/launchers/conv.h`.
 use crate::{Buffer, DType, Device, Layout, PoolOp, Result, sys};
 
-/// How a convolution's window moves, in every dim. [`Default`] is stride 1, no padding, dilation 1.
+/// How a convolution's window moves, in every dim, and its groups. [`Default`] is stride 1, no padding, dilation 1, one
+/// group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conv {
     /// The distance of windows, in elements.
@@ -12,11 +13,13 @@ pub struct Conv {
     pub output_padding: usize,
     /// The distance of a window's elements, in elements of the source.
     pub dilation: usize,
+    /// The number of equal parts of the channels; each part of the outputs is computed from one part of the inputs.
+    pub groups: usize,
 }
 
 impl Default for Conv {
     fn default() -> Conv {
-        Conv { stride: 1, padding: 0, output_padding: 0, dilation: 1 }
+        Conv { stride: 1, padding: 0, output_padding: 0, dilation: 1, groups: 1 }
     }
 }
 
@@ -44,7 +47,7 @@ impl Conv {
 
 /// One method per launcher. A source and a kernel come with their layouts.
 impl Device {
-    /// The convolution of (b, c_in, l) with a kernel (c_out, c_in, k): `crk_conv1d`.
+    /// The convolution of (b, c_in, l) with a kernel (c_out, c_in / groups, k): `crk_conv1d`.
     pub fn conv1d(
         &self,
         dtype: DType,
@@ -53,10 +56,11 @@ impl Device {
         dst: &Buffer,
         c: Conv,
     ) -> Result<()> {
-        launch!(self.crk_conv1d(dtype, src.0, src.1, kernel.0, kernel.1, dst, c.stride, c.padding, c.dilation))
+        let (stride, padding, dilation) = (c.stride, c.padding, c.dilation);
+        launch!(self.crk_conv1d(dtype, src.0, src.1, kernel.0, kernel.1, dst, stride, padding, dilation, c.groups))
     }
 
-    /// The convolution of (b, c_in, h, w) with a kernel (c_out, c_in, h_k, w_k): `crk_conv2d`.
+    /// The convolution of (b, c_in, h, w) with a kernel (c_out, c_in / groups, h_k, w_k): `crk_conv2d`.
     pub fn conv2d(
         &self,
         dtype: DType,
@@ -65,10 +69,11 @@ impl Device {
         dst: &Buffer,
         c: Conv,
     ) -> Result<()> {
-        launch!(self.crk_conv2d(dtype, src.0, src.1, kernel.0, kernel.1, dst, c.stride, c.padding, c.dilation))
+        let (stride, padding, dilation) = (c.stride, c.padding, c.dilation);
+        launch!(self.crk_conv2d(dtype, src.0, src.1, kernel.0, kernel.1, dst, stride, padding, dilation, c.groups))
     }
 
-    /// The transposed convolution of (b, c_in, l) with a kernel (c_in, c_out, kernel.1): `crk_conv_transpose1d`.
+    /// The transposed convolution of (b, c_in, l) with a kernel (c_in, c_out / groups, k): `crk_conv_transpose1d`.
     pub fn conv_transpose1d(
         &self,
         dtype: DType,
@@ -88,11 +93,13 @@ impl Device {
             stride,
             padding,
             c.output_padding,
-            dilation
+            dilation,
+            c.groups
         ))
     }
 
-    /// The transposed convolution of (b, c_in, h, w) with a kernel (c_in, c_out, h_k, w_k): `crk_conv_transpose2d`.
+    /// The transposed convolution of (b, c_in, h, w) with a kernel (c_in, c_out / groups, h_k, w_k):
+    /// `crk_conv_transpose2d`.
     pub fn conv_transpose2d(
         &self,
         dtype: DType,
@@ -112,7 +119,8 @@ impl Device {
             stride,
             padding,
             c.output_padding,
-            dilation
+            dilation,
+            c.groups
         ))
     }
 

@@ -93,16 +93,18 @@ impl Slide {
 /// The height of a 1-D op: images and windows have one row.
 pub const FLAT: Slide = Slide { stride: 1, padding: 0, output_padding: 0, dilation: 1 };
 
-/// Convolves (b, c, h, w) with a kernel (c_out, c_in, h_k, w_k), or (c_in, c_out, h_k, w_k) if `transposed`.
+/// Convolves (b, c, h, w) with a kernel (c_out, c_in / groups, h_k, w_k), or (c_in, c_out / groups, h_k, w_k) if
+/// `transposed`.
 pub fn convolve(
     t: Type,
-    transposed: bool,
+    (transposed, groups): (bool, usize),
     (src, kernel): (&Values, &Values),
     (down, across): (Slide, Slide),
     (h_out, w_out): (usize, usize),
 ) -> Vec<Expected> {
     let (s, k) = (src.dims, kernel.dims);
-    let c_out = k[if transposed { 1 } else { 0 }];
+    let c_out = if transposed { k[1] * groups } else { k[0] };
+    let (inputs, outputs) = (s[1] / groups, c_out / groups); // of a group
     let place = |slide: Slide, x, tap, size| {
         if transposed { slide.source(x, tap, size) } else { slide.input(x, tap, size) }
     };
@@ -115,10 +117,11 @@ pub fn convolve(
                     for k_x in 0..k[3] {
                         for k_y in 0..k[2] {
                             let at = place(across, x, k_x, s[3]).zip(place(down, y, k_y, s[2]));
-                            for c in 0..at.map_or(0, |_| s[1]) {
+                            for c in 0..at.map_or(0, |_| inputs) {
                                 let (x, y) = at.expect("inside");
-                                let (from, to) = if transposed { (c, o) } else { (o, c) };
-                                sum.add_product(t, src.at(&[b, c, y, x]), kernel.at(&[from, to, k_y, k_x]));
+                                let input = o / outputs * inputs + c;
+                                let (from, to) = if transposed { (input, o % outputs) } else { (o, c) };
+                                sum.add_product(t, src.at(&[b, input, y, x]), kernel.at(&[from, to, k_y, k_x]));
                             }
                         }
                     }

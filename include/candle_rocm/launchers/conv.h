@@ -34,12 +34,17 @@ CRK_API crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t 
 /* dst[b, o, x] = the sum over c and k of src[b, c, x * stride + k * dilation - padding] * kernel[o, c, k], for a source
  * (b, c_in, l), a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
  *
- * f16 and bf16 are matrix products if c_in * c_out is at least 64 and sizes fit the kernels: an image, its copy (below)
- * and the positions of dst have fewer than 2^30 numbers (an image of f32 2^29). So is f32 on CDNA, on NVIDIA GPUs of
- * compute capability 8.0, 9.0 and 10.0, and on the CPU device. Sums are in f32, in an order that is the same in each
- * call, and are rounded once. Before the rounding the error of a sum is at most k * (c_in rounded up to a multiple of
- * 8) * 2^-23 times the sum of the products' magnitudes. NaN and infinities propagate. Zeros outside of the image are
- * multiplied too: an infinite weight gives NaN there. crk_matmul says when a tiny number may count as 0.
+ * With `groups` above 1, this is a convolution of each group by itself: both channels are cut into that many equal
+ * parts, and the outputs of a part are computed from the inputs of the same part. The kernel is
+ * (c_out, c_in / groups, k). Groups take the same launches as one convolution. Below, c_in and c_out are the channels
+ * of a group.
+ *
+ * f16 and bf16 are matrix products if c_in * c_out is at least 64 and sizes fit the kernels: the image of a group, the
+ * copy (below) and the positions of dst have fewer than 2^30 numbers (an image of f32 2^29). So is f32 on CDNA, on
+ * NVIDIA GPUs of compute capability 8.0, 9.0 and 10.0, and on the CPU device. Sums are in f32, in an order that is the
+ * same in each call, and are rounded once. Before the rounding the error of a sum is at most k * (c_in rounded up to a
+ * multiple of 8) * 2^-23 times the sum of the products' magnitudes. NaN and infinities propagate. Zeros outside of the
+ * image are multiplied too: an infinite weight gives NaN there. crk_matmul says when a tiny number may count as 0.
  *
  * Other convolutions of f32 and f64 with as many channels are products too. Their windows are written to scratch
  * memory, as crk_im2col1d writes them. crk_matmul multiplies the kernel by them, and its error bound holds. Each part
@@ -54,9 +59,9 @@ CRK_API crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t 
  * The products without windows in memory read operands with channels last, in pieces of 16 bytes: 8 channels, or 4 of
  * f32. Channels then have stride 1 and are whole pieces; the operand and its other strides are aligned to 16 bytes; the
  * kernel has no gaps within an output channel. Any other operand is copied first, in one more launch, to scratch memory
- * from crk_alloc, which is freed before the return. The copy has the size of the operand, with channels rounded up to
- * whole pieces. Where outputs are few, k is cut into parts. This takes one more launch and up to 256 KiB of scratch
- * memory for every four SIMD units.
+ * from crk_alloc, which is freed before the return. The copy has the size of the operand, with the channels of each
+ * group rounded up to whole pieces. Where outputs are few, k is cut into parts. This takes one more launch and up to
+ * 256 KiB of scratch memory for every four SIMD units.
  *
  * Windows of one element, with stride 1 and no padding, are a product of crk_matmul. It reads images as they lie, if
  * pixels or channels are neighbours, pixels are whole pieces, and lines are aligned to 16 bytes.
@@ -65,18 +70,19 @@ CRK_API crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t 
  * CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory). */
 CRK_API crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                 crk_const_view_t src, const crk_layout_t *kernel_layout, crk_const_view_t kernel,
-                                crk_view_t dst, size_t stride, size_t padding, size_t dilation);
+                                crk_view_t dst, size_t stride, size_t padding, size_t dilation, size_t groups);
 
-/* The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in, h_k, w_k), dst (b, c_out, h_out, w_out). Stride,
- * padding and dilation hold for both dims. For products h_k * w_k takes the place of k. Output by output, the sum runs
- * over the window's columns, for each column over its rows, and for each element over the channels. */
+/* The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in / groups, h_k, w_k), dst (b, c_out, h_out, w_out).
+ * Stride, padding and dilation hold for both dims. For products h_k * w_k takes the place of k. Output by output, the
+ * sum runs over the window's columns, for each column over its rows, and for each element over the channels. */
 CRK_API crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                 crk_const_view_t src, const crk_layout_t *kernel_layout, crk_const_view_t kernel,
-                                crk_view_t dst, size_t stride, size_t padding, size_t dilation);
+                                crk_view_t dst, size_t stride, size_t padding, size_t dilation, size_t groups);
 
 /* dst[b, o, i * stride + k * dilation - padding] += src[b, c, i] * kernel[c, o, k] for every c, i and k with a place in
  * dst. The sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k) and dst
- * (b, c_out, crk_conv_transpose_size(l, k, ...)).
+ * (b, c_out, crk_conv_transpose_size(l, k, ...)). With `groups`, the kernel is (c_in, c_out / groups, k), and the rest
+ * is as in crk_conv1d.
  *
  * f16, bf16 and f32 are matrix products under the conditions of crk_conv1d, if dst also has at least `stride`
  * positions, or one position and no padding. f32 is computed output by output on devices without those kernels. Each
@@ -87,14 +93,14 @@ CRK_API crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_
 CRK_API crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                           crk_const_view_t src, const crk_layout_t *kernel_layout,
                                           crk_const_view_t kernel, crk_view_t dst, size_t stride, size_t padding,
-                                          size_t output_padding, size_t dilation);
+                                          size_t output_padding, size_t dilation, size_t groups);
 
-/* The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out). For
- * products the condition on positions holds for each dim of dst, and h_k * w_k takes the place of k. */
+/* The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out / groups, h_k, w_k), dst (b, c_out, h_out, w_out).
+ * For products the condition on positions holds for each dim of dst, and h_k * w_k takes the place of k. */
 CRK_API crk_status_t crk_conv_transpose2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                           crk_const_view_t src, const crk_layout_t *kernel_layout,
                                           crk_const_view_t kernel, crk_view_t dst, size_t stride, size_t padding,
-                                          size_t output_padding, size_t dilation);
+                                          size_t output_padding, size_t dilation, size_t groups);
 
 /* dst[b, x, c, i] = src[b, c, x * stride + i * dilation - padding] for i below `k`: the windows of a signal (b, c, l)
  * become the rows of matrices (b, l_out, c * k), with l_out = crk_conv_size(l, k, ...). Their product with a transposed

@@ -16,7 +16,7 @@ fn text(error: candle_rocm_sys::Error) -> String {
 }
 
 pub fn sizes() -> Outcome {
-    let c = |stride, padding, output_padding, dilation| Conv { stride, padding, output_padding, dilation };
+    let c = |stride, padding, output_padding, dilation| Conv { stride, padding, output_padding, dilation, groups: 1 };
     let is = |got: candle_rocm_sys::Result<usize>, expected: usize| match got {
         Ok(size) if size == expected => Ok(()),
         got => Err(format!("{got:?}, expected {expected}")),
@@ -143,8 +143,10 @@ pub fn far_apart(target: &Target) -> Outcome {
         // SAFETY: live arguments.
         unsafe {
             Ok(vec![
-                out(&|dst| sys::crk_conv2d(d, t, &planes, src.into(), &square, k.into(), dst, 1, 1, 1))?,
-                out(&|dst| sys::crk_conv_transpose2d(d, t, &planes, src.into(), &square, k.into(), dst, 2, 1, 0, 1))?,
+                out(&|dst| sys::crk_conv2d(d, t, &planes, src.into(), &square, k.into(), dst, 1, 1, 1, 1))?,
+                out(&|dst| {
+                    sys::crk_conv_transpose2d(d, t, &planes, src.into(), &square, k.into(), dst, 2, 1, 0, 1, 1)
+                })?,
                 out(&|dst| sys::crk_im2col(d, t, &planes, src.into(), dst, 3, 3, 1, 1, 1))?,
                 out(&|dst| sys::crk_col2im1d(d, t, &columns, src.into(), dst, 2))?,
                 out(&|dst| sys::crk_pool2d(d, pools[0], t, &planes, src.into(), dst, 3, 3, 1, 1))?,
@@ -175,6 +177,7 @@ struct Given<'a> {
     padding: usize,
     output_padding: usize,
     dilation: usize,
+    groups: usize,
     window: usize,
     out: usize,
     factor: f64,
@@ -210,7 +213,8 @@ fn functions() -> Vec<Function> {
             g.dst,
             g.stride,
             g.padding,
-            g.dilation
+            g.dilation,
+            g.groups
         )),
         function!("crk_conv2d", 4, "kernel stride padding dilation", |g| sys::crk_conv2d(
             g.device,
@@ -222,7 +226,8 @@ fn functions() -> Vec<Function> {
             g.dst,
             g.stride,
             g.padding,
-            g.dilation
+            g.dilation,
+            g.groups
         )),
         function!("crk_conv_transpose1d", 3, "kernel stride output_padding dilation", |g| sys::crk_conv_transpose1d(
             g.device,
@@ -235,7 +240,8 @@ fn functions() -> Vec<Function> {
             g.stride,
             g.padding,
             g.output_padding,
-            g.dilation
+            g.dilation,
+            g.groups
         )),
         function!("crk_conv_transpose2d", 4, "kernel stride output_padding dilation", |g| sys::crk_conv_transpose2d(
             g.device,
@@ -248,7 +254,8 @@ fn functions() -> Vec<Function> {
             g.stride,
             g.padding,
             g.output_padding,
-            g.dilation
+            g.dilation,
+            g.groups
         )),
         function!("crk_im2col1d", 3, "window stride padding dilation", |g| sys::crk_im2col1d(
             g.device,
@@ -340,6 +347,7 @@ pub fn bad_input(target: &Target) -> Outcome {
             padding: 0,
             output_padding: 0,
             dilation: 1,
+            groups: 1,
             window: 3,
             out: 7,
             factor: 0.0,
@@ -394,6 +402,10 @@ pub fn bad_input(target: &Target) -> Outcome {
             refuses(invalid, "kernel_layout.rank is 2", Given { kernel_layout: Some(&low), ..right })?;
             let other = changed(&kernel_layout, &|l| l.dims[..2].fill(3));
             refuses(invalid, "kernel_layout.dims[", Given { kernel_layout: Some(&other), ..right })?;
+            refuses(invalid, "groups is 0", Given { groups: 0, ..right })?;
+            refuses(invalid, "groups is 3; it must divide src_layout.dims[1], 2", Given { groups: 3, ..right })?;
+            let half = changed(&kernel_layout, &|l| l.dims[..2].copy_from_slice(&[3, 1]));
+            refuses(invalid, "", Given { kernel_layout: Some(&half), groups: 2, ..right })?;
             let none = changed(&kernel_layout, &|l| l.dims[2] = 0);
             refuses(invalid, "kernel_layout.dims[2] is 0", Given { kernel_layout: Some(&none), ..right })?;
             refuses(bounds, "kernel", Given { kernel: cut(right.kernel, k_bytes - 1), ..right })?;

@@ -7,7 +7,30 @@ use crate::support::number::Type;
 use crate::support::property::{Operand, Outcome, each_case};
 use crate::support::windows::{self, FLAT, Slide, Values};
 use crate::support::{Target, succeeded};
-use candle_rocm_sys::sys;
+use candle_rocm_sys::{Status, sys};
+
+/// Calls the launcher.
+fn launch(
+    target: &Target,
+    (flat, transposed): (bool, bool),
+    (src, kernel, dst): (&Operand, &Operand, &Operand),
+    s: Slide,
+    groups: usize,
+) -> Status {
+    let (d, t, sl, kl) = (target.device.raw(), src.t.dtype, src.layout(), kernel.layout());
+    let (sv, kv, dv) = (src.memory.view().into(), kernel.memory.view().into(), dst.memory.view());
+    let Slide { stride, padding, output_padding, dilation } = s;
+    // SAFETY: live arguments.
+    unsafe {
+        if transposed {
+            let call = if flat { sys::crk_conv_transpose1d } else { sys::crk_conv_transpose2d };
+            call(d, t, &sl, sv, &kl, kv, dv, stride, padding, output_padding, dilation, groups)
+        } else {
+            let call = if flat { sys::crk_conv1d } else { sys::crk_conv2d };
+            call(d, t, &sl, sv, &kl, kv, dv, stride, padding, dilation, groups)
+        }
+    }
+}
 
 pub fn convolution(target: &Target, name: &str, door: Door, t: Type, flat: bool, transposed: bool) -> Outcome {
     each_case(target, "conv", name, CASES, |rng, _| {
@@ -17,62 +40,26 @@ pub fn convolution(target: &Target, name: &str, door: Door, t: Type, flat: bool,
         let batch = maybe_empty(rng, batch);
         let c_in = maybe_empty(rng, c_in);
         let c_out = maybe_empty(rng, c_out);
+        // Kernels by name know no groups. Many groups are mostly of one channel.
+        let groups = if door == Door::Name || rng.one_in(2) { 1 } else { rng.pick(&[2, 3, 20]) };
+        let (c_in, c_out) = if groups == 20 { (c_in.min(1), c_out.min(2)) } else { (c_in, c_out) };
         let image = [dim(rng), dim(rng)];
         let window = [rng.below(4) + 1, rng.below(4) + 1];
         let first = usize::from(flat);
-        let src = source(target, rng, t, &[&[batch, c_in], &image[first..]].concat());
-        let channels = if transposed { [c_in, c_out] } else { [c_out, c_in] };
+        let src = source(target, rng, t, &[&[batch, groups * c_in], &image[first..]].concat());
+        let channels = if transposed { [groups * c_in, c_out] } else { [groups * c_out, c_in] };
         let kernel = source(target, rng, t, &[&channels, &window[first..]].concat());
         let size = |i: usize| {
             if transposed { s.transpose_size(image[i], window[i]) } else { s.size(image[i], window[i]) }
         };
         let out = if flat { Some(1).zip(size(1)) } else { size(0).zip(size(1)) };
         let (h_out, w_out) = out.unwrap_or((0, 0));
-        let dims = [&[batch, c_out][..], &[h_out, w_out][first..]].concat();
+        let dims = [&[batch, groups * c_out][..], &[h_out, w_out][first..]].concat();
         let dst = Operand::destination(target, rng, t, &dims);
 
-        let case = format!("{s:?}, src {:?}, kernel {:?}", src.shape, kernel.shape);
+        let case = format!("{s:?}, {groups} groups, src {:?}, kernel {:?}", src.shape, kernel.shape);
         if door == Door::Launcher {
-            let (d, sl, kl) = (target.device.raw(), src.layout(), kernel.layout());
-            let (sv, kv, dv) = (src.memory.view(), kernel.memory.view(), dst.memory.view());
-            let Slide { stride, padding, output_padding, dilation } = s;
-            // SAFETY: live arguments.
-            let status = unsafe {
-                match (flat, transposed) {
-                    (true, false) => {
-                        sys::crk_conv1d(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, dilation)
-                    }
-                    (false, false) => {
-                        sys::crk_conv2d(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, dilation)
-                    }
-                    (true, true) => sys::crk_conv_transpose1d(
-                        d,
-                        t.dtype,
-                        &sl,
-                        sv.into(),
-                        &kl,
-                        kv.into(),
-                        dv,
-                        stride,
-                        padding,
-                        output_padding,
-                        dilation,
-                    ),
-                    (false, true) => sys::crk_conv_transpose2d(
-                        d,
-                        t.dtype,
-                        &sl,
-                        sv.into(),
-                        &kl,
-                        kv.into(),
-                        dv,
-                        stride,
-                        padding,
-                        output_padding,
-                        dilation,
-                    ),
-                }
-            };
+            let status = launch(target, (flat, transposed), (&src, &kernel, &dst), s, groups);
             if out.is_none() {
                 return refused(status, if transposed { "padding is" } else { "kernel_layout.dims[" });
             }
@@ -92,7 +79,31 @@ pub fn convolution(target: &Target, name: &str, door: Door, t: Type, flat: bool,
         let values = Values { dims: &s_dims, bits: &src_bits };
         let weights = Values { dims: &k_dims, bits: &kernel_bits };
         let slides = (if flat { FLAT } else { s }, s);
-        let expected = windows::convolve(t, transposed, (&values, &weights), slides, (h_out, w_out));
+        let expected = windows::convolve(t, (transposed, groups), (&values, &weights), slides, (h_out, w_out));
+        compare(&dst, &expected, &[&src, &kernel]).map_err(|problem| format!("{case}: {problem}"))
+    })
+}
+
+/// Depthwise convolutions with as many outputs as make a thread compute several rows (tests/choices.rs).
+pub fn depthwise(target: &Target, name: &str, t: Type) -> Outcome {
+    let info = target.device.info().map_err(|error| error.to_string())?;
+    let least = (4 * info.compute_units * info.unit_threads) as usize;
+    each_case(target, "conv", name, 4, |rng, index| {
+        let (window, image) = ([[3, 3], [5, 1], [1, 4], [7, 2]][index], [17 + rng.below(9), 30 + rng.below(9)]);
+        let s = Slide { padding: index % 3, ..FLAT };
+        let size = |i: usize| s.size(image[i], window[i]).expect("a window that fits");
+        let (h_out, w_out) = (size(0), size(1));
+        let groups = least.div_ceil(2 * h_out * w_out);
+        let src = source(target, rng, t, &[2, groups, image[0], image[1]]);
+        let kernel = source(target, rng, t, &[groups, 1, window[0], window[1]]);
+        let dst = Operand::destination(target, rng, t, &[2, groups, h_out, w_out]);
+        let case = format!("{s:?}, src {:?}, kernel {:?}", src.shape, kernel.shape);
+        succeeded(launch(target, (false, false), (&src, &kernel, &dst), s, groups))
+            .map_err(|problem| format!("{case}: {problem}"))?;
+        let (src_bits, kernel_bits) = (src.elements(), kernel.elements());
+        let values = Values { dims: &src.shape.dims, bits: &src_bits };
+        let weights = Values { dims: &kernel.shape.dims, bits: &kernel_bits };
+        let expected = windows::convolve(t, (false, groups), (&values, &weights), (s, s), (h_out, w_out));
         compare(&dst, &expected, &[&src, &kernel]).map_err(|problem| format!("{case}: {problem}"))
     })
 }

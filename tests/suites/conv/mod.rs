@@ -132,6 +132,9 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                         }),
                     );
                 }
+                if door == Door::Launcher {
+                    add("depthwise", Box::new(move |target, name| convolutions::depthwise(target, name, t)));
+                }
                 add("im2col1d", Box::new(move |target, name| convolutions::im2col(target, name, door, t, true)));
                 add("im2col", Box::new(move |target, name| convolutions::im2col(target, name, door, t, false)));
                 for op in [images::Pool::Average, images::Pool::Greatest] {

@@ -76,6 +76,7 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
         };
         let (batch, (c_in, c_out)) = (rng.below(2) + 1, channels(rng));
         let batch = maybe_empty(rng, batch);
+        let groups = if rng.one_in(2) { 1 } else { rng.below(4) + 1 };
         let image = [dim(rng), dim(rng)].map(|size| if transposed { size.min(60 / s.stride) } else { size });
         let wide = |rng: &mut Rng| if is_pointwise { 1 } else { rng.below(4) + 1 };
         let window = [wide(rng), wide(rng)];
@@ -86,15 +87,16 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
             let data = fill(rng, t, shape.reach(), filling);
             Operand::new(target, rng, t, shape, data)
         };
-        let src = operand(rng, &[&[batch, c_in], &image[first..]].concat());
-        let pairs = if transposed { [c_in, c_out] } else { [c_out, c_in] };
+        let src = operand(rng, &[&[batch, groups * c_in], &image[first..]].concat());
+        let pairs = if transposed { [groups * c_in, c_out] } else { [groups * c_out, c_in] };
         let kernel = operand(rng, &[&pairs, &window[first..]].concat());
         let size = |i: usize| {
             if transposed { s.transpose_size(image[i], window[i]) } else { s.size(image[i], window[i]) }
         };
         let out = if flat { Some(1).zip(size(1)) } else { size(0).zip(size(1)) };
         let (h_out, w_out) = out.unwrap_or((0, 0));
-        let dst = Operand::destination(target, rng, t, &[&[batch, c_out][..], &[h_out, w_out][first..]].concat());
+        let dst =
+            Operand::destination(target, rng, t, &[&[batch, groups * c_out][..], &[h_out, w_out][first..]].concat());
         let (sl, kl) = (src.layout(), kernel.layout());
         let (sv, kv, dv) = (src.memory.view(), kernel.memory.view(), dst.memory.view());
         let (d, stride, padding, dilation) = (target.device.raw(), s.stride, s.padding, s.dilation);
@@ -103,16 +105,16 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
             if transposed {
                 let call = if flat { sys::crk_conv_transpose1d } else { sys::crk_conv_transpose2d };
                 let more = s.output_padding;
-                call(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, more, dilation)
+                call(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, more, dilation, groups)
             } else {
                 let call = if flat { sys::crk_conv1d } else { sys::crk_conv2d };
-                call(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, dilation)
+                call(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, dilation, groups)
             }
         };
         if out.is_none() {
             return refused(status, if transposed { "padding is" } else { "kernel_layout.dims[" });
         }
-        let case = format!("{s:?}, src {:?}, kernel {:?}, {filling:?}", src.shape, kernel.shape);
+        let case = format!("{s:?}, {groups} groups, src {:?}, kernel {:?}, {filling:?}", src.shape, kernel.shape);
         succeeded(status).map_err(|problem| format!("{case}: {problem}"))?;
         let numbers = |operand: &Operand| operand.elements().into_iter().map(|x| t.float(x)).collect::<Vec<_>>();
         let (pixels, weights) = (numbers(&src), numbers(&kernel));
@@ -121,10 +123,11 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
         // The direct kernel computes dst where it is shorter than a stride.
         let is_short = |size: usize| size < s.stride && (size, s.padding) != (1, 0);
         let is_direct = transposed && (!has_products(&target.device, t) || is_short(w_out) || !flat && is_short(h_out));
-        let (down, taps) = (if flat { FLAT } else { s }, d[1] * k[2] * k[3]);
-        for i in 0..batch * c_out * h_out * w_out {
+        let (down, taps) = (if flat { FLAT } else { s }, c_in * k[2] * k[3]);
+        let channels = groups * c_out;
+        for i in 0..batch * channels * h_out * w_out {
             let (x, y) = (i % w_out, i / w_out % h_out);
-            let (o, b) = (i / (w_out * h_out) % c_out, i / (w_out * h_out * c_out));
+            let (o, b) = (i / (w_out * h_out) % channels, i / (w_out * h_out * channels));
             let (mut sum, mut size) = (0.0, 0.0);
             for tap in 0..taps {
                 let (k_x, k_y, c) = (tap % k[3], tap / k[3] % k[2], tap / (k[3] * k[2]));
@@ -134,15 +137,16 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
                 if is_direct && y.zip(x).is_none() {
                     continue;
                 }
-                let pixel = y.zip(x).map_or(0.0, |(y, x)| pixels[((b * d[1] + c) * d[2] + y) * d[3] + x]);
-                let row = if transposed { c * c_out + o } else { o * d[1] + c };
+                let input = o / c_out * c_in + c;
+                let pixel = y.zip(x).map_or(0.0, |(y, x)| pixels[((b * d[1] + input) * d[2] + y) * d[3] + x]);
+                let row = if transposed { input * c_out + o % c_out } else { o * c_in + c };
                 let product = pixel * weights[(row * k[2] + k_y) * k[3] + k_x];
                 sum += product;
                 size += product.abs();
             }
             let bits = t.get(&got, i);
             // The kernel pads the channels to whole pieces, so a sum has as many products.
-            if !admits(t, filling, k[2] * k[3] * d[1].next_multiple_of(8), bits, sum, size) {
+            if !admits(t, filling, k[2] * k[3] * c_in.next_multiple_of(8), bits, sum, size) {
                 let shown = t.show(bits);
                 return Err(format!("element {i}: {shown}, expected {sum:e} of magnitude {size:e}: {case}"));
             }
