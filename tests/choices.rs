@@ -872,6 +872,19 @@ fn convolve(on: &On, dtype: DType, [b, c, h, w]: [usize; 4], outputs: usize, win
     on.device.conv2d(dtype, (&images, &on.a), (&kernel, &on.b), &on.dst, conv)
 }
 
+/// A convolution with a window for each of the channels.
+fn depthwise(on: &On, channels: usize, size: usize, window: usize) -> Result<()> {
+    let conv = Conv { padding: window / 2, ..Conv::default() };
+    convolve_groups(on, channels, [1, channels, size, size], channels, conv)
+}
+
+/// A convolution in groups: 3 x 3 if it is padded, else 1 x 1.
+fn convolve_groups(on: &On, groups: usize, [b, c, h, w]: [usize; 4], outputs: usize, conv: Conv) -> Result<()> {
+    let window = 2 * conv.padding + 1;
+    let (images, kernel) = (plain(&[b, c, h, w]), plain(&[outputs, c / groups, window, window]));
+    on.device.conv2d(F16, (&images, &on.a), (&kernel, &on.b), &on.dst, Conv { groups, ..conv })
+}
+
 /// A transposed convolution of (1, channels, size, size) images with stride 2.
 fn convolve_transposed(on: &On, channels: usize, size: usize, window: usize, padding: usize) -> Result<()> {
     let conv = Conv { stride: 2, padding, ..Conv::default() };
@@ -891,6 +904,18 @@ fn convolutions() {
                 &["im2col_b32_tile", "matmul_f32_32x32_tiles", "matmul_f32_parts"],
             ),
             ("1 x 1 in f32", |on| convolve(on, F32, [2, 64, 8, 8], 64, 1, false), &["matmul_f32_32x32_tiles"]),
+            ("depthwise", |on| depthwise(on, 2, 16, 3), &["conv_f16_groups 2"]),
+            ("depthwise of many", |on| depthwise(on, 64, 64, 3), &["conv_f16_groups_rows 256"]),
+            (
+                "groups",
+                |on| convolve_groups(on, 4, [1, 64, 16, 16], 64, Conv { padding: 1, ..Conv::default() }),
+                &["conv_b16_pixels", "conv_f16_64x64_cores 16"],
+            ),
+            (
+                "groups of 1 x 1",
+                |on| convolve_groups(on, 4, [1, 64, 16, 16], 64, Conv::default()),
+                &["matmul_f16_16x64_tiles 16"],
+            ),
             (
                 "large",
                 |on| convolve(on, F16, [1, 16, 64, 64], 128, 3, false),

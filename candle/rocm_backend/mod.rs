@@ -39,6 +39,7 @@ pub use slice::ValidAsZeroBits;
 pub use slice::{
     DeviceRepr, DeviceSlice, DeviceSliceMut, RocmDType, RocmSlice, RocmStorageSlice, RocmView, RocmViewMut,
 };
+pub(crate) use storage::takes_groups;
 pub use storage::{RocmStorage, dtype_of};
 
 /// The name of Candle's kernel for a dtype, such as `kernel_name::<f32>("uneg")`.

@@ -6,7 +6,7 @@ use super::{RocmDevice, RocmError, WrapErr, elements, kernels};
 use crate::backend::BackendStorage;
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
-use crate::{CpuStorage, DType, Error, Layout, Result, conv};
+use crate::{CpuStorage, DType, Error, Layout, Result, Tensor, conv};
 use candle_rocm_sys::{Buffer, Conv};
 
 /// The memory of a tensor: bytes on a device, and their dtype.
@@ -35,6 +35,16 @@ pub fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType> {
         DType::F8E4M3 => D::F8E4M3,
         DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => Err(RocmError::UnsupportedDtype { dtype, op })?,
     })
+}
+
+/// Whether one call convolves all groups. Gradients of such a call are not known, so tracked tensors take Candle's way.
+pub(crate) fn takes_groups(src: &Tensor, kernel: &Tensor) -> bool {
+    src.device().is_rocm() && !src.track_op() && !kernel.track_op()
+}
+
+/// The groups of a convolution of channels `l.dims()[1]`, of which a group has `c_in`.
+fn groups(l: &Layout, c_in: usize) -> usize {
+    l.dims()[1].checked_div(c_in).unwrap_or(1)
 }
 
 /// A launcher of convolutions: its dtype, images, kernel, result and numbers.
@@ -308,13 +318,25 @@ impl BackendStorage for RocmStorage {
     }
 
     fn conv1d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv1D) -> Result<Self> {
-        let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
+        let c = Conv {
+            stride: p.stride,
+            padding: p.padding,
+            dilation: p.dilation,
+            groups: groups(l, p.c_in),
+            ..Conv::default()
+        };
         let dst = [p.b_size, p.c_out, c.size(p.l_in, p.k_size).w()?];
         self.convolve("conv1d", [self.with(l), kernel.with(kernel_l)], &dst, kernels::Device::conv1d, c)
     }
 
     fn conv2d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv2D) -> Result<Self> {
-        let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
+        let c = Conv {
+            stride: p.stride,
+            padding: p.padding,
+            dilation: p.dilation,
+            groups: groups(l, p.c_in),
+            ..Conv::default()
+        };
         let dst = [p.b_size, p.c_out, c.size(p.i_h, p.k_h).w()?, c.size(p.i_w, p.k_w).w()?];
         self.convolve("conv2d", [self.with(l), kernel.with(kernel_l)], &dst, kernels::Device::conv2d, c)
     }
@@ -326,7 +348,13 @@ impl BackendStorage for RocmStorage {
         kernel_l: &Layout,
         p: &conv::ParamsConvTranspose1D,
     ) -> Result<Self> {
-        let c = Conv { stride: p.stride, padding: p.padding, output_padding: p.output_padding, dilation: p.dilation };
+        let c = Conv {
+            stride: p.stride,
+            padding: p.padding,
+            output_padding: p.output_padding,
+            dilation: p.dilation,
+            groups: groups(l, p.c_in),
+        };
         let dst = [p.b_size, p.c_out, c.transpose_size(p.l_in, p.k_size).w()?];
         let tensors = [self.with(l), kernel.with(kernel_l)];
         self.convolve("conv_transpose1d", tensors, &dst, kernels::Device::conv_transpose1d, c)
@@ -339,7 +367,13 @@ impl BackendStorage for RocmStorage {
         kernel_l: &Layout,
         p: &conv::ParamsConvTranspose2D,
     ) -> Result<Self> {
-        let c = Conv { stride: p.stride, padding: p.padding, output_padding: p.output_padding, dilation: p.dilation };
+        let c = Conv {
+            stride: p.stride,
+            padding: p.padding,
+            output_padding: p.output_padding,
+            dilation: p.dilation,
+            groups: 1,
+        };
         let dst = [p.b_size, p.c_out, c.transpose_size(p.i_h, p.k_h).w()?, c.transpose_size(p.i_w, p.k_w).w()?];
         let tensors = [self.with(l), kernel.with(kernel_l)];
         self.convolve("conv_transpose2d", tensors, &dst, kernels::Device::conv_transpose2d, c)

@@ -636,6 +636,46 @@ fn group_norms() -> Result<()> {
     Ok(())
 }
 
+/// All groups of a convolution are one call. Its results are those of the groups one by one, and tracked tensors have
+/// gradients, as on Candle's CPU device.
+#[test]
+fn groups_of_convolutions() -> Result<()> {
+    let device = device();
+    let parts = |x: &Tensor, w: &Tensor, groups: usize, op: &dyn Fn(&Tensor, &Tensor) -> Result<Tensor>| {
+        let results = x.chunk(groups, 1)?.iter().zip(w.chunk(groups, 0)?).map(|(x, w)| op(x, &w)).collect::<Vec<_>>();
+        Tensor::cat(&results.into_iter().collect::<Result<Vec<_>>>()?, 1)
+    };
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64, DType::U32] {
+        // Depthwise, and groups that are products.
+        for (groups, c_in, c_out) in [(6, 1, 1), (6, 1, 2), (2, 3, 4), (2, 16, 8)] {
+            let of = |dims: &[usize]| (random(dims, DType::F32, &device)? * 8.)?.abs()?.to_dtype(dtype);
+            let (x, w) = (of(&[2, groups * c_in, 8, 9])?, of(&[groups * c_out, c_in, 3, 3])?);
+            let one = |x: &Tensor, w: &Tensor| x.conv2d(w, 1, 1, 1, 1);
+            near(&x.conv2d(&w, 1, 1, 1, groups)?, &parts(&x, &w, groups, &one)?)?;
+            let (x, w) = (x.flatten_from(2)?, w.flatten_from(2)?);
+            let one = |x: &Tensor, w: &Tensor| x.conv1d(w, 2, 3, 2, 1);
+            near(&x.conv1d(&w, 2, 3, 2, groups)?, &parts(&x, &w, groups, &one)?)?;
+            let w = of(&[groups * c_in, c_out, 5])?;
+            let one = |x: &Tensor, w: &Tensor| x.conv_transpose1d(w, 1, 1, 2, 1, 1);
+            near(&x.conv_transpose1d(&w, 1, 1, 2, 1, groups)?, &parts(&x, &w, groups, &one)?)?;
+        }
+    }
+    let (x, w) = (random(&[2, 6, 7, 7], DType::F32, &device)?, random(&[6, 2, 3, 3], DType::F32, &device)?);
+    let gradients = |device: &Device| {
+        let (x, w) = (Var::from_tensor(&x.to_device(device)?)?, Var::from_tensor(&w.to_device(device)?)?);
+        let gradients = x.conv2d(&w, 1, 1, 1, 3)?.sqr()?.sum_all()?.backward()?;
+        let of = |t: &Var| gradients.get(t).expect("a gradient").to_device(&Device::Cpu);
+        Ok::<_, candle_core::Error>([of(&x)?, of(&w)?])
+    };
+    for (a, b) in gradients(&device)?.iter().zip(&gradients(&Device::Cpu)?) {
+        near(a, b)?;
+    }
+    // Channels that the groups do not divide.
+    let (x, w) = (random(&[1, 6, 9], DType::F32, &device)?, random(&[4, 2, 3], DType::F32, &device)?);
+    says!(x.conv1d(&w, 0, 1, 1, 3), "groups is 3", "kernel_layout.dims[0], 4");
+    Ok(())
+}
+
 #[test]
 fn choice_of_experts() -> Result<()> {
     let device = device();

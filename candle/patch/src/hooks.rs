@@ -163,6 +163,10 @@ const CORE: &[Hook] = &[
     // the result is positive. A pool with stride 0 divides by zero. Both changes are made only in builds with the
     // feature.
     twins("src/conv.rs", 1, Beginnings, Cuda).inside(&["l_out"]).with("self.output_padding").body(CONV_SIZE),
+    // All groups of a convolution in one call, where Candle makes one for each group and joins the results.
+    text("src/conv.rs", 1, ONE_CONV1D[0], ONE_CONV1D[1]),
+    text("src/conv.rs", 1, ONE_CONV2D[0], ONE_CONV2D[1]),
+    text("src/conv.rs", 1, ONE_CONV_TRANSPOSE1D[0], ONE_CONV_TRANSPOSE1D[1]),
     text("src/tensor.rs", 2, "is larger than the input size {h},{w}\")\n        }\n", POOL_STRIDE),
     // Custom ops, and the one custom op of candle-core itself.
     twins("src/custom_op.rs", 1, Names, Cuda),
@@ -398,6 +402,33 @@ if cfg!(feature = \"_rocm\") {
             return (self.l_in - 1) * self.stride + span - 2 * self.padding;
         }
 ";
+
+/// The beginning of the choice between one group and several, and what stands there in its place.
+macro_rules! one_convolution {
+    ($single:literal, $params:literal, $outputs:literal) => {
+        [
+            concat!("        if groups == 1 {\n            self.", $single, "("),
+            concat!(
+                "        #[cfg(feature = \"_rocm\")]\n",
+                "        let (params, groups) = match crate::rocm_backend::takes_groups(self, kernel) {\n",
+                "            true => (",
+                $params,
+                " { c_out: ",
+                $outputs,
+                ", ..params }, 1),\n",
+                "            false => (params, groups),\n",
+                "        };\n",
+                "        if groups == 1 {\n            self.",
+                $single,
+                "("
+            ),
+        ]
+    };
+}
+const ONE_CONV1D: [&str; 2] = one_convolution!("conv1d_single_group", "ParamsConv1D", "c_out");
+const ONE_CONV2D: [&str; 2] = one_convolution!("conv2d_single_group", "ParamsConv2D", "c_out");
+const ONE_CONV_TRANSPOSE1D: [&str; 2] =
+    one_convolution!("conv_transpose1d_single_group", "ParamsConvTranspose1D", "c_out * groups");
 
 const WITH_LAYOUT: &str = "
 impl Tensor {

@@ -73,6 +73,18 @@ const OPS: &[(&str, usize, Op)] = &[
         let kernel = x.flatten_all()?.narrow(0, 0, 64)?.reshape((16, 4, 1, 1))?;
         x.unsqueeze(0)?.conv2d(&kernel, 0, 1, 1, 1)
     }),
+    ("conv2d, depthwise", 1, |x| {
+        let kernel = x.flatten_all()?.narrow(0, 0, 16)?.reshape((4, 1, 2, 2))?;
+        x.unsqueeze(0)?.conv2d(&kernel, 0, 1, 1, 4)
+    }),
+    ("conv1d, depthwise", 1, |x| {
+        let kernel = x.flatten_all()?.narrow(0, 0, 18)?.reshape((6, 1, 3))?;
+        x.conv1d(&kernel, 1, 1, 1, 6)
+    }),
+    ("conv_transpose1d, depthwise", 1, |x| {
+        let kernel = x.flatten_all()?.narrow(0, 0, 24)?.reshape((6, 1, 4))?;
+        x.conv_transpose1d(&kernel, 0, 0, 2, 1, 6)
+    }),
     ("avg_pool2d", 1, |x| x.unsqueeze(0)?.avg_pool2d(2)),
     ("rand", 1, |x| x.rand_like(0.0, 1.0)),
     ("a number", 1, |x| Tensor::new(1f32, x.device())),

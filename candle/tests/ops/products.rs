@@ -1,6 +1,15 @@
 //! Matrix products, convolutions, pooling, upsampling.
-use super::{ALL, FLOATS, Ops, one, pair, wrapping};
+use super::{ALL, FLOATS, Ops, Round, one, pair, wrapping};
 use candle_core::{D, DType, Device, Tensor};
+
+/// Groups of `c_in` channels: one, two, or one for each channel. The output channels too, which they divide.
+fn groups(round: &mut Round, c_in: usize) -> (usize, usize) {
+    match round.numbers.below(3) {
+        0 => (1, 6),
+        1 => (2, 6),
+        _ => (c_in, 2 * c_in),
+    }
+}
 
 pub fn add(ops: &mut Ops) {
     ops.add("matmul", &[FLOATS], |round| {
@@ -15,8 +24,8 @@ pub fn add(ops: &mut Ops) {
     });
     ops.add("conv1d", ALL, |round| {
         // 16 channels and 6: f16 and bf16 are products.
-        let (b, groups, c_in, c_out) =
-            (1 + round.numbers.below(3), 1 + round.numbers.below(2), 4 + 12 * round.numbers.below(2), 6);
+        let (b, c_in) = (1 + round.numbers.below(3), 4 + 12 * round.numbers.below(2));
+        let (groups, c_out) = groups(round, c_in);
         let (length, k) = (12 + round.numbers.below(20), 1 + round.numbers.below(4));
         let (padding, stride, dilation) =
             (round.numbers.below(3), 1 + round.numbers.below(3), 1 + round.numbers.below(2));
@@ -25,8 +34,8 @@ pub fn add(ops: &mut Ops) {
         Ok((pair(&x, &w, |x, w| wrapping([x, w], op))?, 0.0, 0.0))
     });
     ops.add("conv2d", ALL, |round| {
-        let (b, groups, c_in, c_out) =
-            (1 + round.numbers.below(2), 1 + round.numbers.below(2), 4 + 12 * round.numbers.below(2), 6);
+        let (b, c_in) = (1 + round.numbers.below(2), 4 + 12 * round.numbers.below(2));
+        let (groups, c_out) = groups(round, c_in);
         let (h, w, k) = (6 + round.numbers.below(9), 6 + round.numbers.below(9), 1 + round.numbers.below(3));
         let (padding, stride, dilation) =
             (round.numbers.below(3), 1 + round.numbers.below(3), 1 + round.numbers.below(2));
@@ -48,8 +57,8 @@ pub fn add(ops: &mut Ops) {
         // At most half of the largest valid padding, which for one element and stride 1 depends on the kernel's size.
         let (padding, output_padding) = (round.numbers.below(1 + k / 2), round.numbers.below(stride));
         // 16 channels: f16 and bf16 are products.
-        let (groups, c_in, dilation) =
-            (1 + round.numbers.below(2), 4 + 12 * round.numbers.below(2), 1 + round.numbers.below(2));
+        let (c_in, dilation) = (4 + 12 * round.numbers.below(2), 1 + round.numbers.below(2));
+        let groups = groups(round, c_in).0;
         let (x, w) = (round.view(&[2, c_in, length])?, round.view(&[c_in, 8, k])?);
         // One batch at a time on the CPU, which computes all batches but the first wrongly when it uses columns.
         let batch = |x: &Tensor, w: &Tensor| x.conv_transpose1d(w, padding, output_padding, stride, dilation, groups);
