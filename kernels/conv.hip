@@ -94,10 +94,6 @@ CRK_ALL_TYPES(CRK_POOL_NAMED)
              (crk_conv_groups_t call, const T *src, const T *kernel, T *dst)) {              \
     crk::convolve_groups<false>(CRK_ND_ARGUMENT(call), src, kernel, dst);                    \
   }                                                                                          \
-  CRK_KERNEL(conv_##suffix##_groups_rows, CRK_LAUNCHED_THREADS,                              \
-             (crk_conv_groups_t call, const T *src, const T *kernel, T *dst)) {              \
-    crk::convolve_groups_rows(CRK_ND_ARGUMENT(call), src, kernel, dst);                      \
-  }                                                                                          \
   CRK_KERNEL(conv_transpose_##suffix##_groups, CRK_LAUNCHED_THREADS,                         \
              (crk_conv_groups_t call, const T *src, const T *kernel, T *dst)) {              \
     crk::convolve_groups<true>(CRK_ND_ARGUMENT(call), src, kernel, dst);                     \
@@ -119,6 +115,17 @@ CRK_ALL_TYPES(CRK_POOL_NAMED)
     crk::bilinear_launched(CRK_ND_ARGUMENT(images), threads, src, dst);                      \
   }
 CRK_ALL_TYPES(CRK_CONV_LAUNCHED)
+
+#define CRK_DEPTHWISE_OF(suffix, T, window, stride_)                                                 \
+  CRK_KERNEL(conv_##suffix##_depthwise_##window##x##window##_stride##stride_, CRK_DEPTHWISE_THREADS, \
+             (crk_depthwise_t call, const T *src, const T *kernel, T *dst)) {                        \
+    crk::convolve_depthwise<window, stride_>(CRK_ND_ARGUMENT(call), src, kernel, dst);               \
+  }
+#define CRK_DEPTHWISE_EACH(window, stride_)          \
+  CRK_DEPTHWISE_OF(bf16, crk::bf16, window, stride_) \
+  CRK_DEPTHWISE_OF(f16, crk::f16, window, stride_)   \
+  CRK_DEPTHWISE_OF(f32, float, window, stride_)
+CRK_DEPTHWISE(CRK_DEPTHWISE_EACH)
 
 #define CRK_WINDOWS_LAUNCHED(suffix, T)                                            \
   CRK_ELEMENTWISE(im2col_##suffix##_direct, CRK_LAUNCHED_THREADS,                  \

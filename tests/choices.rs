@@ -873,8 +873,8 @@ fn convolve(on: &On, dtype: DType, [b, c, h, w]: [usize; 4], outputs: usize, win
 }
 
 /// A convolution with a window for each of the channels.
-fn depthwise(on: &On, channels: usize, size: usize, window: usize) -> Result<()> {
-    let conv = Conv { padding: window / 2, ..Conv::default() };
+fn depthwise(on: &On, channels: usize, size: usize, window: usize, stride: usize) -> Result<()> {
+    let conv = Conv { padding: window / 2, stride, ..Conv::default() };
     convolve_groups(on, channels, [1, channels, size, size], channels, conv)
 }
 
@@ -904,8 +904,10 @@ fn convolutions() {
                 &["im2col_b32_tile", "matmul_f32_32x32_tiles", "matmul_f32_parts"],
             ),
             ("1 x 1 in f32", |on| convolve(on, F32, [2, 64, 8, 8], 64, 1, false), &["matmul_f32_32x32_tiles"]),
-            ("depthwise", |on| depthwise(on, 2, 16, 3), &["conv_f16_groups 2"]),
-            ("depthwise of many", |on| depthwise(on, 64, 64, 3), &["conv_f16_groups_rows 256"]),
+            // Four rows and 64 columns for each block.
+            ("depthwise", |on| depthwise(on, 6, 65, 3, 1), &["conv_f16_depthwise_3x3_stride1 108"]),
+            ("depthwise with stride 2", |on| depthwise(on, 6, 16, 7, 2), &["conv_f16_depthwise_7x7_stride2 6"]),
+            ("depthwise of another size", |on| depthwise(on, 6, 16, 11, 1), &["conv_f16_groups 6"]),
             (
                 "groups",
                 |on| convolve_groups(on, 4, [1, 64, 16, 16], 64, Conv { padding: 1, ..Conv::default() }),

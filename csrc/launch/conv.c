@@ -60,33 +60,89 @@ static crk_status_t launch_directly(crk_device_t self, const crk_convolution_t *
                                     &launch.first_block, args);
 }
 
-/* Launches the kernel that computes the outputs of groups, one or CRK_CONV_ROWS per thread. */
-static crk_status_t launch_groups(crk_device_t self, const crk_convolution_t *convolution) {
-  enum { ANY, ROWS, TRANSPOSED, FORMS };
-  _Static_assert((int)FORMS * (int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(CONV_GROUPS), "as the list of slots counts");
-  static const char *const names[FORMS] = {"conv_%s_groups", "conv_%s_groups_rows", "conv_transpose_%s_groups"};
+/* ---- groups */
+
+/* The square windows of depthwise convolutions with kernels of their own. */
+static const struct {
+  uint32_t window, stride;
+} depthwise[] = {
+#define XX(window, stride) {window, stride},
+    CRK_DEPTHWISE(XX)
+#undef XX
+};
+enum { DEPTHWISE = sizeof depthwise / sizeof *depthwise };
+_Static_assert((int)DEPTHWISE *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(DEPTHWISE), "as the list of slots counts");
+
+/* The kernel for a depthwise convolution; DEPTHWISE if it has none. */
+static uint32_t find_depthwise(const crk_convolution_t *convolution) {
   const crk_conv_t *s = &convolution->shape;
-  const uint64_t numel = crk_priv_convolution_numel(convolution);
-  /* A thread with several rows reads less, but smaller outputs would leave units idle. */
-  const bool by_rows = !convolution->transposed && s->c_in == 1 && s->stride == 1 && s->dilation == 1 &&
-                       s->h_out >= CRK_CONV_ROWS && numel >= CRK_CONV_ROWS * crk_priv_held_threads(self);
-  const uint32_t form = convolution->transposed ? TRANSPOSED : by_rows ? ROWS : ANY;
+  const uint64_t limit = INT32_MAX / 2;
+  const bool has_kernels = convolution->dtype == CRK_DTYPE_F16 || convolution->dtype == CRK_DTYPE_BF16 ||
+                           convolution->dtype == CRK_DTYPE_F32;
+  if (!has_kernels || convolution->transposed || s->c_in != 1 || s->dilation != 1 || s->h_padding > limit / 2 ||
+      s->w_padding > limit / 2 || s->h_in + 2 * s->h_padding > limit || s->w_in + 2 * s->w_padding > limit ||
+      s->h_out + CRK_DEPTHWISE_ROWS > limit / s->w_out) {
+    return DEPTHWISE;
+  }
+  uint32_t i = 0;
+  while (i < DEPTHWISE &&
+         !(s->h_k == depthwise[i].window && s->w_k == depthwise[i].window && s->stride == depthwise[i].stride)) {
+    i++;
+  }
+  return i;
+}
+
+static crk_status_t launch_depthwise(crk_device_t self, const crk_convolution_t *convolution, uint32_t kind) {
+  const crk_conv_t *s = &convolution->shape;
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_GROUPS + form * CRK_DTYPE_COUNT + (uint32_t)convolution->dtype,
-                         CRK_MODULE_CONV, &function, names[form], crk_dtype_name(convolution->dtype)));
-  const uint64_t runs = crk_priv_ceil_div(s->h_out, by_rows ? CRK_CONV_ROWS : 1);
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_DEPTHWISE + kind * CRK_DTYPE_COUNT + (uint32_t)convolution->dtype,
+                         CRK_MODULE_CONV, &function, "conv_%s_depthwise_%ux%u_stride%u",
+                         crk_dtype_name(convolution->dtype), (unsigned)depthwise[kind].window,
+                         (unsigned)depthwise[kind].window, (unsigned)depthwise[kind].stride));
+  const uint64_t threads = crk_priv_ceil_div(s->h_out, CRK_DEPTHWISE_ROWS) * s->w_out;
+  const uint64_t pieces = crk_priv_ceil_div(threads, CRK_DEPTHWISE_THREADS);
+  const uint64_t channels = convolution->groups * s->c_out;
+  crk_depthwise_t call = {.threads = (uint32_t)threads,
+                          .h_in = (uint32_t)s->h_in,
+                          .w_in = (uint32_t)s->w_in,
+                          .h_out = (uint32_t)s->h_out,
+                          .h_padding = (uint32_t)s->h_padding,
+                          .w_padding = (uint32_t)s->w_padding};
+  memcpy(call.src_strides, s->src_strides, sizeof call.src_strides);
+  memcpy(call.kernel_strides, s->kernel_strides, sizeof call.kernel_strides);
+  crk_priv_divisor_init(&call.pieces, pieces, true);
+  crk_priv_divisor_init(&call.channels, channels, true);
+  crk_priv_divisor_init(&call.c_out, s->c_out, true);
+  crk_priv_divisor_init(&call.w_out, s->w_out, false);
+  const void *args[] = {&call, &convolution->src, &convolution->kernel, &convolution->dst.ptr};
+  return crk_priv_launch_all_blocks(self, function, pieces * channels * convolution->batch, CRK_DEPTHWISE_THREADS, 0,
+                                    &call.first_block, args);
+}
+
+/* Launches a kernel that computes each output of groups by itself. */
+static crk_status_t launch_groups(crk_device_t self, const crk_convolution_t *convolution) {
+  const uint32_t kind = find_depthwise(convolution);
+  if (kind != DEPTHWISE) {
+    return launch_depthwise(self, convolution, kind);
+  }
+  const crk_conv_t *s = &convolution->shape;
+  const bool transposed = convolution->transposed;
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_GROUPS + transposed * CRK_DTYPE_COUNT + (uint32_t)convolution->dtype,
+                         CRK_MODULE_CONV, &function, transposed ? "conv_transpose_%s_groups" : "conv_%s_groups",
+                         crk_dtype_name(convolution->dtype)));
   crk_conv_groups_t call = {.shape = *s,
-                            .count = numel / s->h_out * runs,
+                            .numel = crk_priv_convolution_numel(convolution),
                             .src_group = convolution->src_group,
                             .kernel_group = convolution->kernel_group};
-  call.wide = call.count > INT32_MAX;
+  call.wide = call.numel > INT32_MAX;
   crk_priv_divisor_init(&call.w_out, s->w_out, call.wide);
-  crk_priv_divisor_init(&call.runs, runs, call.wide);
+  crk_priv_divisor_init(&call.h_out, s->h_out, call.wide);
   crk_priv_divisor_init(&call.c_out, s->c_out, call.wide);
   crk_priv_divisor_init(&call.groups, convolution->groups, call.wide);
   crk_priv_divisor_init(&call.by_stride, s->stride, true);
   const void *args[] = {&call, &convolution->src, &convolution->kernel, &convolution->dst.ptr};
-  return crk_priv_launch_all_blocks(self, function, crk_priv_ceil_div(call.count, CRK_LAUNCHED_THREADS),
+  return crk_priv_launch_all_blocks(self, function, crk_priv_ceil_div(call.numel, CRK_LAUNCHED_THREADS),
                                     CRK_LAUNCHED_THREADS, 0, &call.first_block, args);
 }
 

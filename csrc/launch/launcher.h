@@ -70,7 +70,8 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(SORT_MERGE, 2)                                             \
   XX(CONV, CRK_DTYPE_COUNT)                                     \
   XX(CONV_TRANSPOSE, CRK_DTYPE_COUNT)                           \
-  XX(CONV_GROUPS, 3 * CRK_DTYPE_COUNT)                          \
+  XX(CONV_GROUPS, 2 * CRK_DTYPE_COUNT)                          \
+  XX(DEPTHWISE, 7 * CRK_DTYPE_COUNT)                            \
   XX(CONV_CORES, 2 * 4 * CRK_DTYPE_COUNT)                       \
   XX(CONV_PIXELS, 2)                                            \
   XX(IM2COL, CRK_WIDTHS)                                        \

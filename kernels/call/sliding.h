@@ -60,21 +60,33 @@ typedef struct crk_conv_launch {
   crk_divisor_t pieces, groups, w_out, by_stride; /* wide: pieces and groups per image, shape.w_out, shape.stride */
 } crk_conv_launch_t;
 
-/* Neighbouring rows of an output column that a thread of a grouped convolution computes, if there are enough. */
-#define CRK_CONV_ROWS 4
-
-/* Arguments of the kernels of grouped convolutions. A thread computes a run of 1 or CRK_CONV_ROWS rows of a column, in
- * one output channel. Runs are counted along the columns first, then down, then the channels of a group, the groups and
- * the batch. */
+/* Arguments of the kernels of grouped convolutions, one thread per output. */
 typedef struct crk_conv_groups {
   crk_conv_t shape;
   uint64_t first_block; /* number of this launch's first block */
-  uint64_t count; /* runs of the whole output */
+  uint64_t numel; /* of dst */
   uint64_t src_group, kernel_group; /* from one group to the next, in elements of src and of the kernel */
-  crk_divisor_t w_out, runs, c_out, groups; /* columns, runs of a column, channels of a group, groups; wide if `wide` */
+  crk_divisor_t w_out, h_out, c_out, groups; /* shape.w_out, shape.h_out, shape.c_out, groups; wide if `wide` */
   crk_divisor_t by_stride; /* wide: shape.stride, for transposed convolutions */
-  uint32_t wide, unused; /* wide: 1 if `count` may reach 2^31 */
+  uint32_t wide, unused; /* wide: 1 if `numel` may reach 2^31 */
 } crk_conv_groups_t;
+
+/* XX(window, stride): square windows of depthwise convolutions that have kernels of their own: those of the models in
+ * candle-transformers. */
+#define CRK_DEPTHWISE(XX)     XX(3, 1) XX(3, 2) XX(5, 1) XX(5, 2) XX(7, 1) XX(7, 2) XX(9, 1)
+#define CRK_DEPTHWISE_THREADS 64 /* of a block: small, since a block has one channel */
+#define CRK_DEPTHWISE_ROWS    4 /* neighbouring rows of an output column that a thread computes */
+
+/* Arguments of those kernels. A thread computes a run of CRK_DEPTHWISE_ROWS rows of a column of dst. Threads count the
+ * columns first, then the runs; blocks count the pieces of a channel, then the channels of dst, then the batch. */
+typedef struct crk_depthwise {
+  uint64_t first_block; /* number of this launch's first block */
+  crk_divisor_t pieces, channels, c_out; /* wide: blocks of a channel, channels of dst, and those of a group */
+  crk_divisor_t w_out; /* narrow: columns of dst */
+  uint64_t src_strides[4], kernel_strides[4]; /* b, c, h, w; c_out, c_in, h, w */
+  uint32_t threads; /* runs of a channel */
+  uint32_t h_in, w_in, h_out, h_padding, w_padding; /* sizes with padding are below 2^30 */
+} crk_depthwise_t;
 
 /* Arguments of im2col: the windows of images as the rows of a matrix. dst is (b, h_out, w_out, c, h_k, w_k),
  * contiguous. There are two kernels, one by elements and one by tiles. */

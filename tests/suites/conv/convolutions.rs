@@ -2,7 +2,7 @@
 use super::{
     CASES, Door, by_name, compare, dim, maybe_empty, pointer, refused, sizes, slide, source, source_of, with_h,
 };
-use crate::support::cases::{Shape, random_layout};
+use crate::support::cases::{Rng, Shape, random_layout};
 use crate::support::number::Type;
 use crate::support::property::{Operand, Outcome, each_case};
 use crate::support::windows::{self, FLAT, Slide, Values};
@@ -84,22 +84,26 @@ pub fn convolution(target: &Target, name: &str, door: Door, t: Type, flat: bool,
     })
 }
 
-/// Depthwise convolutions with as many outputs as make a thread compute several rows (tests/choices.rs).
+/// Depthwise convolutions with windows that have kernels of their own (tests/choices.rs), and one window that has none.
 pub fn depthwise(target: &Target, name: &str, t: Type) -> Outcome {
-    let info = target.device.info().map_err(|error| error.to_string())?;
-    let least = (4 * info.compute_units * info.unit_threads) as usize;
-    each_case(target, "conv", name, 4, |rng, index| {
-        let (window, image) = ([[3, 3], [5, 1], [1, 4], [7, 2]][index], [17 + rng.below(9), 30 + rng.below(9)]);
-        let s = Slide { padding: index % 3, ..FLAT };
-        let size = |i: usize| s.size(image[i], window[i]).expect("a window that fits");
-        let (h_out, w_out) = (size(0), size(1));
-        let groups = least.div_ceil(2 * h_out * w_out);
-        let src = source(target, rng, t, &[2, groups, image[0], image[1]]);
-        let kernel = source(target, rng, t, &[groups, 1, window[0], window[1]]);
-        let dst = Operand::destination(target, rng, t, &[2, groups, h_out, w_out]);
+    const WINDOWS: [(usize, usize); 8] = [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2), (9, 1), (9, 2)];
+    each_case(target, "conv", name, CASES, |rng, index| {
+        let (window, stride) = WINDOWS[index % WINDOWS.len()];
+        let s = Slide { stride, padding: rng.pick(&[0, window / 2, window / 2, window]), ..FLAT };
+        let dim = |rng: &mut Rng| (if rng.one_in(3) { rng.below(70) } else { rng.below(12) }) + 1;
+        let image = [dim(rng), dim(rng)];
+        let (batch, groups, outputs) = (rng.below(3) + 1, rng.below(9) + 1, rng.below(2) + 1);
+        let src = source(target, rng, t, &[batch, groups, image[0], image[1]]);
+        let kernel = source(target, rng, t, &[groups * outputs, 1, window, window]);
+        let out = s.size(image[0], window).zip(s.size(image[1], window));
+        let (h_out, w_out) = out.unwrap_or((0, 0));
+        let dst = Operand::destination(target, rng, t, &[batch, groups * outputs, h_out, w_out]);
         let case = format!("{s:?}, src {:?}, kernel {:?}", src.shape, kernel.shape);
-        succeeded(launch(target, (false, false), (&src, &kernel, &dst), s, groups))
-            .map_err(|problem| format!("{case}: {problem}"))?;
+        let status = launch(target, (false, false), (&src, &kernel, &dst), s, groups);
+        if out.is_none() {
+            return refused(status, "kernel_layout.dims[");
+        }
+        succeeded(status).map_err(|problem| format!("{case}: {problem}"))?;
         let (src_bits, kernel_bits) = (src.elements(), kernel.elements());
         let values = Values { dims: &src.shape.dims, bits: &src_bits };
         let weights = Values { dims: &kernel.shape.dims, bits: &kernel_bits };
