@@ -904,7 +904,7 @@ fn convolutions() {
                 &["im2col_b32_tile", "matmul_f32_32x32_tiles", "matmul_f32_parts"],
             ),
             ("1 x 1 in f32", |on| convolve(on, F32, [2, 64, 8, 8], 64, 1, false), &["matmul_f32_32x32_tiles"]),
-            // Four rows and 64 columns for each block.
+            // A block computes 64 runs of four rows.
             ("depthwise", |on| depthwise(on, 6, 65, 3, 1), &["conv_f16_depthwise_3x3_stride1 108"]),
             ("depthwise with stride 2", |on| depthwise(on, 6, 16, 7, 2), &["conv_f16_depthwise_7x7_stride2 6"]),
             ("depthwise of another size", |on| depthwise(on, 6, 16, 11, 1), &["conv_f16_groups 6"]),

@@ -38,11 +38,13 @@ pub fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType> {
 }
 
 /// Whether one call convolves all groups. Gradients of such a call are not known, so tracked tensors take Candle's way.
+/// So do tensors without channels, which Candle refuses.
 pub(crate) fn takes_groups(src: &Tensor, kernel: &Tensor) -> bool {
-    src.device().is_rocm() && !src.track_op() && !kernel.track_op()
+    let has_channels = src.dims().get(1).is_some_and(|channels| *channels != 0);
+    has_channels && src.device().is_rocm() && !src.track_op() && !kernel.track_op()
 }
 
-/// The groups of a convolution of channels `l.dims()[1]`, of which a group has `c_in`.
+/// The number of groups: `l.dims()[1]` channels, `c_in` in each.
 fn groups(l: &Layout, c_in: usize) -> usize {
     l.dims()[1].checked_div(c_in).unwrap_or(1)
 }

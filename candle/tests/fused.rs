@@ -673,6 +673,9 @@ fn groups_of_convolutions() -> Result<()> {
     // Channels that the groups do not divide.
     let (x, w) = (random(&[1, 6, 9], DType::F32, &device)?, random(&[4, 2, 3], DType::F32, &device)?);
     says!(x.conv1d(&w, 0, 1, 1, 3), "groups is 3", "kernel_layout.dims[0], 4");
+    // No channels: an error, as on Candle's CPU device.
+    let (x, w) = (x.narrow(1, 0, 0)?, random(&[0, 3, 2], DType::F32, &device)?);
+    assert!(x.conv_transpose1d(&w, 0, 0, 1, 1, 2).is_err());
     Ok(())
 }
 

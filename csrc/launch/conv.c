@@ -3,6 +3,8 @@
 #include "call/launch_threads.h"
 #include "launch/convolution.h"
 
+#include <string.h>
+
 crk_status_t crk_conv_size(size_t size, size_t window, size_t stride, size_t padding, size_t dilation, size_t *result) {
   CRK_REFUSE_IF(result == NULL, "crk_conv_size: result is NULL");
   const crk_window_t w = {"crk_conv_size", "size", "window", size, window, stride, padding, dilation};
@@ -50,13 +52,13 @@ static crk_status_t launch_directly(crk_device_t self, const crk_convolution_t *
                          crk_dtype_name(convolution->dtype)));
   crk_conv_launch_t launch = {.shape = *shape};
   const uint64_t pieces = (shape->h_out * shape->w_out - 1) / CRK_LAUNCHED_THREADS + 1;
-  const uint64_t channels = CRK_CONV_CHANNELS(transposed), groups = (shape->c_out - 1) / channels + 1;
+  const uint64_t channels = CRK_CONV_CHANNELS(transposed), bundles = (shape->c_out - 1) / channels + 1;
   crk_priv_divisor_init(&launch.pieces, pieces, true);
-  crk_priv_divisor_init(&launch.groups, groups, true);
+  crk_priv_divisor_init(&launch.bundles, bundles, true);
   crk_priv_divisor_init(&launch.w_out, shape->w_out, true);
   crk_priv_divisor_init(&launch.by_stride, shape->stride, true);
   const void *args[] = {&launch, &convolution->src, &convolution->kernel, &convolution->dst.ptr};
-  return crk_priv_launch_all_blocks(self, function, pieces * groups * convolution->batch, CRK_LAUNCHED_THREADS, 0,
+  return crk_priv_launch_all_blocks(self, function, pieces * bundles * convolution->batch, CRK_LAUNCHED_THREADS, 0,
                                     &launch.first_block, args);
 }
 
@@ -73,15 +75,24 @@ static const struct {
 enum { DEPTHWISE = sizeof depthwise / sizeof *depthwise };
 _Static_assert((int)DEPTHWISE *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(DEPTHWISE), "as the list of slots counts");
 
+/* The runs of a channel, each a thread, and the blocks of all of them. */
+static uint64_t count_runs(const crk_conv_t *s) { return crk_priv_ceil_div(s->h_out, CRK_DEPTHWISE_ROWS) * s->w_out; }
+static uint64_t count_blocks(const crk_convolution_t *convolution) {
+  const crk_conv_t *s = &convolution->shape;
+  return crk_priv_ceil_div(count_runs(s), CRK_DEPTHWISE_THREADS) * s->c_out * convolution->groups * convolution->batch;
+}
+
 /* The kernel for a depthwise convolution; DEPTHWISE if it has none. */
 static uint32_t find_depthwise(const crk_convolution_t *convolution) {
   const crk_conv_t *s = &convolution->shape;
-  const uint64_t limit = INT32_MAX / 2;
+  const uint64_t limit = INT32_MAX / 2, bytes = crk_dtype_size(convolution->dtype);
   const bool has_kernels = convolution->dtype == CRK_DTYPE_F16 || convolution->dtype == CRK_DTYPE_BF16 ||
                            convolution->dtype == CRK_DTYPE_F32;
   if (!has_kernels || convolution->transposed || s->c_in != 1 || s->dilation != 1 || s->h_padding > limit / 2 ||
       s->w_padding > limit / 2 || s->h_in + 2 * s->h_padding > limit || s->w_in + 2 * s->w_padding > limit ||
-      s->h_out + CRK_DEPTHWISE_ROWS > limit / s->w_out) {
+      s->h_out > limit || s->h_out + CRK_DEPTHWISE_ROWS > limit / s->w_out || s->h_in == 0 || s->w_in == 0 ||
+      s->src_strides[2] > limit / bytes / s->h_in || s->src_strides[3] > limit / bytes / s->w_in ||
+      s->c_out * convolution->groups > limit || count_blocks(convolution) > limit) {
     return DEPTHWISE;
   }
   uint32_t i = 0;
@@ -99,23 +110,26 @@ static crk_status_t launch_depthwise(crk_device_t self, const crk_convolution_t 
                          CRK_MODULE_CONV, &function, "conv_%s_depthwise_%ux%u_stride%u",
                          crk_dtype_name(convolution->dtype), (unsigned)depthwise[kind].window,
                          (unsigned)depthwise[kind].window, (unsigned)depthwise[kind].stride));
-  const uint64_t threads = crk_priv_ceil_div(s->h_out, CRK_DEPTHWISE_ROWS) * s->w_out;
-  const uint64_t pieces = crk_priv_ceil_div(threads, CRK_DEPTHWISE_THREADS);
-  const uint64_t channels = convolution->groups * s->c_out;
-  crk_depthwise_t call = {.threads = (uint32_t)threads,
+  const uint64_t runs = count_runs(s), bytes = crk_dtype_size(convolution->dtype);
+  crk_depthwise_t call = {.image_stride = s->src_strides[0],
+                          .group_stride = s->src_strides[1],
+                          .channel_stride = s->kernel_strides[0],
+                          .tap_row_stride = s->kernel_strides[2],
+                          .tap_stride = s->kernel_strides[3],
+                          .threads = (uint32_t)runs,
+                          .row_bytes = (uint32_t)(s->src_strides[2] * bytes),
+                          .pixel_bytes = (uint32_t)(s->src_strides[3] * bytes),
                           .h_in = (uint32_t)s->h_in,
                           .w_in = (uint32_t)s->w_in,
                           .h_out = (uint32_t)s->h_out,
                           .h_padding = (uint32_t)s->h_padding,
                           .w_padding = (uint32_t)s->w_padding};
-  memcpy(call.src_strides, s->src_strides, sizeof call.src_strides);
-  memcpy(call.kernel_strides, s->kernel_strides, sizeof call.kernel_strides);
-  crk_priv_divisor_init(&call.pieces, pieces, true);
-  crk_priv_divisor_init(&call.channels, channels, true);
-  crk_priv_divisor_init(&call.c_out, s->c_out, true);
+  crk_priv_divisor_init(&call.pieces, crk_priv_ceil_div(runs, CRK_DEPTHWISE_THREADS), false);
+  crk_priv_divisor_init(&call.channels, convolution->groups * s->c_out, false);
+  crk_priv_divisor_init(&call.c_out, s->c_out, false);
   crk_priv_divisor_init(&call.w_out, s->w_out, false);
   const void *args[] = {&call, &convolution->src, &convolution->kernel, &convolution->dst.ptr};
-  return crk_priv_launch_all_blocks(self, function, pieces * channels * convolution->batch, CRK_DEPTHWISE_THREADS, 0,
+  return crk_priv_launch_all_blocks(self, function, count_blocks(convolution), CRK_DEPTHWISE_THREADS, 0,
                                     &call.first_block, args);
 }
 

@@ -4,6 +4,8 @@
 #include "launch/convolution.h"
 #include "launch/matmul.h"
 
+#include <string.h>
+
 /* The most neighbouring numbers of dst that a lane stores at once (numbers/square.h, matmul/product_store.h). */
 enum { STORED_TOGETHER = 8 };
 /* A part of k has at least LEAST_STEPS times CRK_CONV_PART_STEP numbers. To write, read and add up one number of a part
@@ -116,7 +118,7 @@ static void describe_pixels(pixels_t *p, const crk_convolution_t *convolution, c
   copy->log2_near = pieces % 2 == 0;
   copy->blocks = (uint32_t)crk_priv_ceil_div(copy->threads, CRK_LAUNCHED_THREADS);
   crk_priv_divisor_init(&copy->chunk, chunk, false);
-  crk_priv_divisor_init(&copy->groups, pieces >> copy->log2_near, false);
+  crk_priv_divisor_init(&copy->sets, pieces >> copy->log2_near, false);
   crk_priv_divisor_init(&copy->chunks, chunks, false);
   crk_priv_divisor_init(&copy->width, p->width, false);
   crk_priv_divisor_init(&copy->m, p->m, false);

@@ -21,6 +21,7 @@ typedef struct crk_group_norm {
   crk_divisor_t parts; /* of a row, each of a block */
   crk_divisor_t groups; /* of an image */
   uint32_t channels; /* of a row */
+  uint32_t unused; /* padding */
   double eps;
 } crk_group_norm_t;
 

@@ -51,13 +51,13 @@ typedef struct crk_conv {
   uint64_t kernel_strides[4]; /* c_out, c_in, h, w; in this order for transposed convolutions too */
 } crk_conv_t;
 
-/* Arguments of the convolution kernels. A thread computes one position of an output image in a group of
+/* Arguments of the convolution kernels. A thread computes one position of an output image in a bundle of
  * CRK_CONV_CHANNELS channels. A block computes a piece: CRK_LAUNCHED_THREADS neighbouring positions. Blocks count the
- * pieces of an image fastest, then the groups of channels, then the batch. */
+ * pieces of an image fastest, then the bundles of channels, then the batch. */
 typedef struct crk_conv_launch {
   crk_conv_t shape; /* sizes of the whole call */
   uint64_t first_block; /* number of this launch's first block: a large output takes several launches */
-  crk_divisor_t pieces, groups, w_out, by_stride; /* wide: pieces and groups per image, shape.w_out, shape.stride */
+  crk_divisor_t pieces, bundles, w_out, by_stride; /* wide: pieces and bundles per image, shape.w_out, shape.stride */
 } crk_conv_launch_t;
 
 /* Arguments of the kernels of grouped convolutions, one thread per output. */
@@ -78,13 +78,16 @@ typedef struct crk_conv_groups {
 #define CRK_DEPTHWISE_ROWS    4 /* neighbouring rows of an output column that a thread computes */
 
 /* Arguments of those kernels. A thread computes a run of CRK_DEPTHWISE_ROWS rows of a column of dst. Threads count the
- * columns first, then the runs; blocks count the pieces of a channel, then the channels of dst, then the batch. */
+ * columns first, then the runs; blocks count the pieces of a channel, then the channels of dst, then the batch. The
+ * image of a channel is below 2^31 bytes. */
 typedef struct crk_depthwise {
-  uint64_t first_block; /* number of this launch's first block */
-  crk_divisor_t pieces, channels, c_out; /* wide: blocks of a channel, channels of dst, and those of a group */
+  crk_divisor_t pieces, channels, c_out; /* narrow: blocks of a channel, channels of dst, and those of a group */
   crk_divisor_t w_out; /* narrow: columns of dst */
-  uint64_t src_strides[4], kernel_strides[4]; /* b, c, h, w; c_out, c_in, h, w */
+  uint64_t image_stride, group_stride; /* of src, in elements */
+  uint64_t channel_stride, tap_row_stride, tap_stride; /* of the kernel, in elements */
+  uint64_t first_block; /* number of this launch's first block */
   uint32_t threads; /* runs of a channel */
+  uint32_t row_bytes, pixel_bytes; /* from one row, and from one pixel, to the next */
   uint32_t h_in, w_in, h_out, h_padding, w_padding; /* sizes with padding are below 2^30 */
 } crk_depthwise_t;
 

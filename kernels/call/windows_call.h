@@ -1,7 +1,7 @@
 /* Arguments of the kernels that convolve on matrix cores, and the tile sizes that launcher and kernels share. Plain C;
  * csrc/launch/conv_cores.c and conv_phases.c fill the structs in, kernels/conv reads them.
  *
- * A convolution is the product dst[m][n] = weights[m][k] * windows[k][n] for each image of the batch. m counts output
+ * A convolution is the product dst[m][n] = weights[m][k] * windows[k][n] for each group of each image. m counts output
  * channels, n the positions of the window, k the numbers in a window: rows of the window, then columns, then channels.
  * Images and weights are therefore needed with channels last, in whole pieces of CRK_CONV_PIECE channels: 16 bytes.
  *
@@ -53,7 +53,8 @@ typedef struct crk_windows {
 } crk_windows_t;
 
 typedef struct crk_conv_cores {
-  /* lhs are the weights. Operand 1 of the batch are the images; the strides and `way` of rhs are 0. */
+  /* lhs are the weights. The batch are images and groups: operand 0 moves to the weights of a group, operand 1 to its
+   * image. The strides and `way` of rhs are 0. */
   crk_matmul_t product;
   crk_windows_t windows;
 } crk_conv_cores_t;
@@ -91,13 +92,13 @@ typedef struct crk_conv_phases {
 } crk_conv_phases_t;
 
 /* A copy of (n, m, c, h, w) images with channels last, and 0 in the channels that are missing to a multiple of
- * CRK_CONV_PIECE. A thread writes a piece. Threads count `near` pieces of a pixel, then the pixels of a chunk, then the
- * other pieces, then the chunks of an image, then the images: m, then n. So reads are runs of pixels, writes are runs
- * of `near` pieces, and the rest of a cache line is written soon. */
+ * CRK_CONV_PIECE. A thread writes a piece. Threads count the `near` pieces of a set, then the pixels of a chunk, then
+ * the sets, then the chunks of an image, then the images: m, then n. So reads are runs of pixels, writes are runs of
+ * `near` pieces, and the rest of a cache line is written soon. */
 typedef struct crk_pixels {
   uint64_t src_strides[5]; /* n, m, c, h, w; in elements */
-  /* All narrow: pixels of a chunk, pieces / near, chunks, pixels in a row, images of an n. */
-  crk_divisor_t chunk, groups, chunks, width, m;
+  /* All narrow: pixels of a chunk, sets of a pixel, chunks, pixels in a row, images of an n. */
+  crk_divisor_t chunk, sets, chunks, width, m;
   uint32_t pixels; /* of an image */
   uint32_t channels; /* of src */
   uint32_t threads; /* below 2^31 */

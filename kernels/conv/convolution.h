@@ -127,7 +127,7 @@ CRK_FN void convolve_launched(const crk_conv_launch_t &launch, const T *src, con
   constexpr int N = CRK_CONV_CHANNELS(Transposed);
   const crk_conv_t &s = launch.shape;
   uint64_t block = launch.first_block + block_index().x;
-  const uint64_t piece = take_coordinate(block, launch.pieces), channel = take_coordinate(block, launch.groups) * N;
+  const uint64_t piece = take_coordinate(block, launch.pieces), channel = take_coordinate(block, launch.bundles) * N;
   const uint64_t positions = s.h_out * s.w_out, position = piece * CRK_LAUNCHED_THREADS + thread_index().x;
   if (position >= positions) {
     return;

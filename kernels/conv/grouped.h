@@ -10,28 +10,22 @@
 
 namespace crk {
 
-/* Adds column k_x of the window to the sums of neighbouring rows, of which the first begins at row `first_y` of the
- * image. `column` points to the pixels. If not Inside, rows may be outside of the image. */
+/* Adds a column of the window to the sums of neighbouring rows, of which the first begins at row `first_y` of the
+ * image, `at` bytes behind its first pixel (both wrap above the image). If not Inside, rows may be outside of it. */
 template <int K, int S, bool Inside, class T>
-CRK_FN void add_column(const crk_depthwise_t &call, const T *column, const T *weights, int32_t first_y,
-                       dot<T> (&sums)[CRK_DEPTHWISE_ROWS]) {
+CRK_FN void add_column(const crk_depthwise_t &call, const unsigned char *image, uint32_t at, const T *weights,
+                       uint32_t first_y, dot<T> (&sums)[CRK_DEPTHWISE_ROWS]) {
   constexpr int R = CRK_DEPTHWISE_ROWS, rows = (R - 1) * S + K;
-  const uint64_t stride = call.src_strides[2];
-  const auto exists = [&](int i) { return Inside || static_cast<uint32_t>(first_y + i) < call.h_in; };
+  const auto exists = [&](int i) { return Inside || first_y + static_cast<uint32_t>(i) < call.h_in; };
   dot<T> pixels[rows];
-  const T *pixel = column + static_cast<uint64_t>(Inside ? first_y : 0) * stride;
   CRK_UNROLL
   for (int i = 0; i < rows; i++) {
-    if constexpr (Inside) {
-      pixels[i] = convert<dot<T>>(*pixel);
-      pixel += stride;
-    } else {
-      pixels[i] = exists(i) ? convert<dot<T>>(column[static_cast<uint64_t>(first_y + i) * stride]) : dot<T>(0);
-    }
+    pixels[i] = exists(i) ? convert<dot<T>>(*reinterpret_cast<const T *>(image + at)) : dot<T>(0);
+    at += call.row_bytes;
   }
   CRK_UNROLL
   for (int k = 0; k < K; k++) {
-    const dot<T> weight = convert<dot<T>>(weights[k * call.kernel_strides[2]]);
+    const dot<T> weight = convert<dot<T>>(weights[k * call.tap_row_stride]);
     CRK_UNROLL
     for (int r = 0; r < R; r++) {
       const dot<T> sum = multiply_add(pixels[r * S + k], weight, sums[r]);
@@ -42,23 +36,22 @@ CRK_FN void add_column(const crk_depthwise_t &call, const T *column, const T *we
 
 /* Adds all columns of the window. The first is column `first_x` of the image. */
 template <int K, int S, bool Inside, class T>
-CRK_FN void add_columns(const crk_depthwise_t &call, const T *image, const T *weights, int32_t first_y, int32_t first_x,
-                        dot<T> (&sums)[CRK_DEPTHWISE_ROWS]) {
-  const auto add = [&](int k) {
-    const uint32_t x = static_cast<uint32_t>(first_x + k);
-    if (x < call.w_in) {
-      add_column<K, S, Inside>(call, image + x * call.src_strides[3], weights + k * call.kernel_strides[3], first_y,
-                               sums);
+CRK_FN void add_columns(const crk_depthwise_t &call, const unsigned char *image, const T *weights, uint32_t first_y,
+                        uint32_t first_x, dot<T> (&sums)[CRK_DEPTHWISE_ROWS]) {
+  const uint32_t first = first_y * call.row_bytes + first_x * call.pixel_bytes;
+  const auto add = [&](uint32_t k) {
+    if (first_x + k < call.w_in) {
+      add_column<K, S, Inside>(call, image, first + k * call.pixel_bytes, weights + k * call.tap_stride, first_y, sums);
     }
   };
   if constexpr (K <= 5) {
     CRK_UNROLL
-    for (int k = 0; k < K; k++) {
+    for (uint32_t k = 0; k < K; k++) {
       add(k);
     }
   } else {
     CRK_ONE_BY_ONE
-    for (int k = 0; k < K; k++) {
+    for (uint32_t k = 0; k < K; k++) {
       add(k);
     }
   }
@@ -67,33 +60,32 @@ CRK_FN void add_columns(const crk_depthwise_t &call, const T *image, const T *we
 /* One thread: a run of an output column (crk_depthwise_t). */
 template <int K, int S, class T>
 CRK_FN void convolve_depthwise(const crk_depthwise_t &call, const T *src, const T *kernel, T *dst) {
-  constexpr int R = CRK_DEPTHWISE_ROWS, rows = (R - 1) * S + K;
-  uint64_t block = call.first_block + block_index().x;
-  const uint32_t piece = static_cast<uint32_t>(take_coordinate(block, call.pieces));
-  const uint32_t thread = piece * CRK_DEPTHWISE_THREADS + thread_index().x;
+  constexpr uint32_t R = CRK_DEPTHWISE_ROWS, rows = (R - 1) * S + K;
+  uint32_t image = static_cast<uint32_t>(call.first_block) + block_index().x;
+  const uint32_t thread = take_coordinate(image, call.pieces) * CRK_DEPTHWISE_THREADS + thread_index().x;
   if (thread >= call.threads) {
     return;
   }
-  const uint64_t in_dst = block, channel = take_coordinate(block, call.channels);
-  src += block * call.src_strides[0] + divide(call.c_out, channel) * call.src_strides[1];
-  kernel += channel * call.kernel_strides[0];
+  const uint64_t in_dst = image;
+  const uint32_t channel = take_coordinate(image, call.channels);
+  src += image * call.image_stride + divide(call.c_out, channel) * call.group_stride;
+  kernel += channel * call.channel_stride;
   uint32_t y = thread;
-  const uint32_t x = take_coordinate(y, call.w_out);
+  const uint32_t x = take_coordinate(y, call.w_out), w_out = static_cast<uint32_t>(call.w_out.size);
   y *= R;
-  const int32_t first_y = static_cast<int32_t>(y * S - call.h_padding);
-  const int32_t first_x = static_cast<int32_t>(x * S - call.w_padding);
+  const uint32_t first_y = y * S - call.h_padding, first_x = x * S - call.w_padding; /* wrap outside of the image */
+  const unsigned char *const bytes = reinterpret_cast<const unsigned char *>(src);
   dot<T> sums[R] = {};
-  if (first_y >= 0 && static_cast<uint32_t>(first_y) + rows <= call.h_in) {
-    add_columns<K, S, true>(call, src, kernel, first_y, first_x, sums);
+  if (first_y < call.h_in && first_y + rows <= call.h_in) {
+    add_columns<K, S, true>(call, bytes, kernel, first_y, first_x, sums);
   } else {
-    add_columns<K, S, false>(call, src, kernel, first_y, first_x, sums);
+    add_columns<K, S, false>(call, bytes, kernel, first_y, first_x, sums);
   }
-  const uint64_t w_out = call.w_out.size;
-  dst += (in_dst * call.h_out + y) * w_out + x;
+  dst += in_dst * (static_cast<uint64_t>(call.h_out) * w_out);
   CRK_UNROLL
   for (uint32_t r = 0; r < R; r++) {
     if (y + r < call.h_out) {
-      dst[r * w_out] = convert<T>(sums[r]);
+      dst[(y + r) * w_out + x] = convert<T>(sums[r]);
     }
   }
 }

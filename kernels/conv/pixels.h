@@ -13,15 +13,15 @@ template <class T, class F>
 CRK_FN void copy_piece(const crk_pixels_t &copy, uint32_t index, const T *src, T *dst, const F &place_of) {
   constexpr uint32_t piece = CRK_CONV_PIECE(sizeof(T));
   uint32_t rest = index >> copy.log2_near;
-  const uint32_t in_chunk = take_coordinate(rest, copy.chunk), group = take_coordinate(rest, copy.groups);
+  const uint32_t in_chunk = take_coordinate(rest, copy.chunk), set = take_coordinate(rest, copy.sets);
   const uint32_t pixel = take_coordinate(rest, copy.chunks) * static_cast<uint32_t>(copy.chunk.size) + in_chunk;
   if (pixel >= copy.pixels) {
     return;
   }
   uint32_t y = pixel;
   const uint32_t x = take_coordinate(y, copy.width);
-  const uint32_t part = group << copy.log2_near | (index & ((1u << copy.log2_near) - 1)), channel = part * piece;
-  const uint32_t parts = static_cast<uint32_t>(copy.groups.size) << copy.log2_near;
+  const uint32_t part = set << copy.log2_near | (index & ((1u << copy.log2_near) - 1)), channel = part * piece;
+  const uint32_t parts = static_cast<uint32_t>(copy.sets.size) << copy.log2_near;
   const uint64_t image = rest, stride = copy.src_strides[2];
   const uint32_t in_m = take_coordinate(rest, copy.m);
   src += rest * copy.src_strides[0] + in_m * copy.src_strides[1] + channel * stride + y * copy.src_strides[3] +

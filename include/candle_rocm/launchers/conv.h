@@ -6,8 +6,9 @@
  * window covers zeros outside of an image.
  *
  * An empty destination succeeds and launches nothing. All fail with CRK_INVALID_ARGUMENT: a NULL, an unknown dtype or
- * op, a layout of another rank, dims that do not fit each other, a stride, dilation or window of 0, a window that
- * reaches beyond the image and its padding, or 2^62 or more elements. They fail with CRK_OUT_OF_BOUNDS (a layout
+ * op, a layout of another rank, dims that do not fit each other, groups that do not divide the channels, a stride,
+ * dilation, window or number of groups of 0, a window that reaches beyond the image and its padding, or 2^62 or more
+ * elements. They fail with CRK_OUT_OF_BOUNDS (a layout
  * reaches beyond its view, or the destination is too small) or CRK_DEVICE. All ten dtypes have kernels. Rounding:
  * docs/parity.md in the sources. */
 #ifndef CANDLE_ROCM_LAUNCHERS_CONV_H
@@ -34,10 +35,10 @@ CRK_API crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t 
 /* dst[b, o, x] = the sum over c and k of src[b, c, x * stride + k * dilation - padding] * kernel[o, c, k], for a source
  * (b, c_in, l), a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
  *
- * With `groups` above 1, this is a convolution of each group by itself: both channels are cut into that many equal
- * parts, and the outputs of a part are computed from the inputs of the same part. The kernel is
- * (c_out, c_in / groups, k). Groups take the same launches as one convolution. Below, c_in and c_out are the channels
- * of a group.
+ * With `groups` above 1, this is a convolution of each group by itself: the input channels are cut into that many
+ * equal parts, and so are the output channels. The outputs of a part are computed from the inputs of the same part. The
+ * kernel is (c_out, c_in / groups, k). All groups are computed in the same launches, unless the windows are written to
+ * memory (below): there the groups of an image are. Below, c_in and c_out are the channels of a group.
  *
  * f16 and bf16 are matrix products if c_in * c_out is at least 64 and sizes fit the kernels: the image of a group, the
  * copy (below) and the positions of dst have fewer than 2^30 numbers (an image of f32 2^29). So is f32 on CDNA, on
@@ -48,9 +49,9 @@ CRK_API crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t 
  *
  * Other convolutions of f32 and f64 with as many channels are products too. Their windows are written to scratch
  * memory, as crk_im2col1d writes them. crk_matmul multiplies the kernel by them, and its error bound holds. Each part
- * of up to 256 MiB of windows takes these two launches. A row of windows of an image is never cut, even if it is
- * larger. An image with more windows is cut into parts of several rows, and each part takes a third launch. A kernel
- * that is not contiguous takes one more launch.
+ * of up to 256 MiB of windows, of several images or of several groups of an image, takes these two launches. A row of
+ * windows of an image is never cut, even if it is larger. An image with more windows is cut into parts of several rows,
+ * and each part takes a third launch. A kernel that is not contiguous takes one more launch.
  *
  * All else is computed output by output. The sum runs over k, and for each k over c. Products are fused into the sum;
  * f16, bf16 and f8e4m3 are added up in f32 and rounded once; integers wrap. Nothing is added outside of the image. So

@@ -77,7 +77,10 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
         let (batch, (c_in, c_out)) = (rng.below(2) + 1, channels(rng));
         let batch = maybe_empty(rng, batch);
         let groups = if rng.one_in(2) { 1 } else { rng.below(4) + 1 };
-        let image = [dim(rng), dim(rng)].map(|size| if transposed { size.min(60 / s.stride) } else { size });
+        // Long sums, whose k is cut into parts on devices with many units.
+        let (c_in, is_long) = if rng.one_in(12) { (520, true) } else { (c_in, false) };
+        let most = if is_long { 5 } else { 60 / s.stride };
+        let image = [dim(rng), dim(rng)].map(|size| if transposed || is_long { size.min(most) } else { size });
         let wide = |rng: &mut Rng| if is_pointwise { 1 } else { rng.below(4) + 1 };
         let window = [wide(rng), wide(rng)];
         let first = usize::from(flat);
