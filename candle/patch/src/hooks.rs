@@ -413,7 +413,7 @@ macro_rules! one_convolution {
                 "        let (params, groups) = match crate::rocm_backend::takes_groups(self, kernel) {\n",
                 "            true => (",
                 $params,
-                " { c_out: ",
+                " { ",
                 $outputs,
                 ", ..params }, 1),\n",
                 "            false => (params, groups),\n",
@@ -428,7 +428,7 @@ macro_rules! one_convolution {
 const ONE_CONV1D: [&str; 2] = one_convolution!("conv1d_single_group", "ParamsConv1D", "c_out");
 const ONE_CONV2D: [&str; 2] = one_convolution!("conv2d_single_group", "ParamsConv2D", "c_out");
 const ONE_CONV_TRANSPOSE1D: [&str; 2] =
-    one_convolution!("conv_transpose1d_single_group", "ParamsConvTranspose1D", "c_out * groups");
+    one_convolution!("conv_transpose1d_single_group", "ParamsConvTranspose1D", "c_out: c_out * groups");
 
 const WITH_LAYOUT: &str = "
 impl Tensor {
