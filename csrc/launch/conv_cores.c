@@ -302,7 +302,8 @@ crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolut
   crk_status_t status =
       copied == 0 ? CRK_OK : copy_pixels(self, convolution, &images, &kernel, transposed ? &call : NULL, scratch);
   if (status == CRK_OK) {
-    status = launch_product(self, convolution, &call, &plan, &images, &kernel, scratch + copied);
+    char *sums = summed == 0 ? NULL : scratch + copied;
+    status = launch_product(self, convolution, &call, &plan, &images, &kernel, sums);
   }
   return scratch == NULL ? status : crk_priv_free_after(self, status, scratch);
 }
