@@ -5,6 +5,7 @@ pub mod agreement;
 pub mod attention;
 pub mod by_name;
 pub mod elementwise;
+pub mod images;
 mod indexing;
 mod quantized;
 mod rows;
@@ -28,6 +29,7 @@ pub enum Op {
     Rows(rows::Op),
     Indexing(indexing::Op),
     Windows(windows::Op),
+    Images(images::Op),
     Quantized(quantized::Op),
     Attention(attention::Op),
 }
@@ -40,6 +42,7 @@ impl Op {
             Op::Rows(_) => "rows",
             Op::Indexing(_) => "indexing",
             Op::Windows(_) => "windows",
+            Op::Images(_) => "images",
             Op::Quantized(_) => "quantized",
             Op::Attention(_) => "attention",
         }
@@ -199,6 +202,7 @@ impl Case {
             Op::Rows(op) => op.call(self, layouts)?,
             Op::Indexing(op) => op.call(self, layouts),
             Op::Windows(op) => op.call(self, layouts)?,
+            Op::Images(op) => op.call(self, layouts),
             Op::Quantized(op) => op.call()?,
             Op::Attention(op) => op.call(self, layouts),
         };
@@ -213,7 +217,7 @@ impl Case {
             Op::Indexing(op) => Some(vec![op.by_name(self)]),
             Op::Windows(op) => Some(vec![op.by_name(self)]),
             Op::Quantized(op) => op.by_name(),
-            Op::Attention(_) => None,
+            Op::Images(_) | Op::Attention(_) => None,
         }
     }
 }
@@ -313,6 +317,7 @@ pub fn all(size: Size) -> Vec<Case> {
         rows::cases(size),
         indexing::cases(size),
         windows::cases(size),
+        images::cases(size),
         quantized::cases(size),
         attention::cases(size),
     ]

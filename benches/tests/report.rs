@@ -73,7 +73,7 @@ fn is_whole((page, chart, json): &(String, String, Value)) {
     let ops = &json["ops"]["done"];
     assert_eq!(ops["failures"].as_array().map(Vec::len), Some(0), "{}", ops["failures"]);
     let rows = ops["rows"].as_array().expect("a list");
-    for family in ["elementwise", "rows", "indexing", "windows", "quantized", "attention"] {
+    for family in ["elementwise", "rows", "indexing", "windows", "images", "quantized", "attention"] {
         assert!(rows.iter().any(|row| row["family"] == family), "no row of {family}");
     }
     let above_zero = |value: &Value| value.as_f64().is_some_and(|value| value > 0.0);

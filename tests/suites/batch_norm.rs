@@ -63,16 +63,16 @@ enum Filling {
 const FILLINGS: [Filling; 4] = [Filling::Ordinary, Filling::Special, Filling::SpecialParameters, Filling::Scaled];
 
 /// A batch norm: the parameters of each channel. A weight or a bias may be absent.
-struct Channels<'a> {
-    mean: &'a [f64],
-    var: &'a [f64],
-    weight: Option<&'a [f64]>,
-    bias: Option<&'a [f64]>,
-    eps: f64,
+pub struct Channels<'a> {
+    pub mean: &'a [f64],
+    pub var: &'a [f64],
+    pub weight: Option<&'a [f64]>,
+    pub bias: Option<&'a [f64]>,
+    pub eps: f64,
 }
 
 /// The results. The difference, the root, its reciprocal and its product each have an error; so has the reference.
-fn reference(t: Type, x: &[f64], inner: usize, of: &Channels) -> Vec<Expected> {
+pub fn reference(t: Type, x: &[f64], inner: usize, of: &Channels) -> Vec<Expected> {
     let u = if t == F64 { 2f64.powi(-53) } else { 2f64.powi(-24) };
     let eps = if t == F64 { of.eps } else { f64::from(of.eps as f32) };
     let result = |(i, x): (usize, &f64)| {

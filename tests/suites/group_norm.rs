@@ -54,12 +54,12 @@ enum Filling {
 
 const FILLINGS: [Filling; 5] = [Filling::Ordinary, Filling::Far, Filling::Equal, Filling::Border, Filling::Special];
 
-struct Case<'a> {
-    groups: usize,
-    silu: bool,
-    eps: f64,
-    weight: Option<&'a [f64]>,
-    bias: Option<&'a [f64]>,
+pub struct Case<'a> {
+    pub groups: usize,
+    pub silu: bool,
+    pub eps: f64,
+    pub weight: Option<&'a [f64]>,
+    pub bias: Option<&'a [f64]>,
 }
 
 /// Adds by halves: the error grows with the logarithm of the length.
@@ -76,7 +76,7 @@ fn sum(of: &[f64], each: impl Fn(f64) -> f64 + Copy) -> f64 {
 
 /// The results. A difference from the mean has an error by the mean's magnitude; statistics have errors that grow with
 /// the logarithm of the group's size at most.
-fn reference(t: Type, x: &[f64], channels: usize, inner: usize, of: &Case) -> Vec<Expected> {
+pub fn reference(t: Type, x: &[f64], channels: usize, inner: usize, of: &Case) -> Vec<Expected> {
     let u = if t == F64 { 2f64.powi(-53) } else { 2f64.powi(-24) };
     let eps = if t == F64 { of.eps } else { f64::from(of.eps as f32) };
     let size = channels / of.groups * inner;

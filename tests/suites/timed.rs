@@ -1,6 +1,6 @@
 //! Tests the results of what benches/ops times: every case of its table (benches/cases), with the same call, at a size
 //! of whole vectors and at odd sizes. Guard bytes surround every buffer and fill the gaps of destinations. Element-wise
-//! cases are compared with plain Rust (support/reference.rs), and attention with its formula. The others are compared
+//! cases and layers of image models are compared with plain Rust, and attention with its formula. The others are compared
 //! with the kernels of Candle's names, as in the bench; golden.rs tests those kernels.
 //!
 //! A trial is a case at a size on a device: `timed/cpu:32/4096/affine f32`. Each also proves that it could have failed:
@@ -9,11 +9,14 @@
 use crate::cases::agreement::{Agreement, Apart, NEARBY, apart};
 use crate::cases::by_name::ByName;
 use crate::cases::elementwise::{FILL_VALUE, Op};
-use crate::cases::{self, Case, Size};
+use crate::cases::{self, Case, Size, images};
+use crate::suites::norm::numbers;
+use crate::suites::{batch_norm, group_norm};
 use crate::support::cases::Rng;
 use crate::support::number::{TYPES, Type};
 use crate::support::property::{Operand, Outcome, check, each_case, value, values};
 use crate::support::reference::{self, Expected};
+use crate::support::windows;
 use crate::support::{Guarded, Target, succeeded};
 use candle_rocm_sys::{DType, sys};
 use libtest_mimic::{Failed, Trial};
@@ -71,8 +74,51 @@ fn expected(case: &Case, op: Op, sources: &[Operand]) -> Vec<Expected> {
     (0..case.numel()).map(one).collect()
 }
 
-fn prove(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Outcome {
-    let sources = sources(target, rng, case, op);
+/// The operands of a case of images, with the values that the bench gives them.
+fn sources_of_images(target: &Target, rng: &mut Rng, case: &Case) -> Vec<Operand> {
+    let source = |(i, source): (usize, &cases::Source)| {
+        let data = source.values.bytes(source.dtype, source.shape.reach(), 1 + i as u64);
+        Operand::new(target, rng, type_of(source.dtype), source.shape.clone(), data)
+    };
+    case.sources.iter().enumerate().map(source).collect()
+}
+
+/// The results of norms and of depthwise convolutions.
+fn expected_images(case: &Case, op: images::Op, sources: &[Operand]) -> Vec<Expected> {
+    let (t, dims) = (type_of(case.dst_dtype), &case.dims);
+    let of = |i: usize| numbers(&sources[i]);
+    let inner = dims[2] * dims[3];
+    match op {
+        images::Op::GroupNorm { groups, silu } => {
+            let (weight, bias) = (of(1), of(2));
+            let norm = group_norm::Case { groups, silu, eps: images::EPS, weight: Some(&weight), bias: Some(&bias) };
+            group_norm::reference(t, &of(0), dims[1], inner, &norm)
+        }
+        images::Op::BatchNorm => {
+            let (mean, var, weight, bias) = (of(1), of(2), of(3), of(4));
+            let (weight, bias) = (Some(&weight[..]), Some(&bias[..]));
+            let norm = batch_norm::Channels { mean: &mean, var: &var, weight, bias, eps: images::EPS };
+            batch_norm::reference(t, &of(0), inner, &norm)
+        }
+        images::Op::Depthwise { window, stride } => {
+            let [src, kernel] = [0, 1].map(|i| sources[i].elements());
+            let values = windows::Values { dims, bits: &src };
+            let weights = windows::Values { dims: &case.sources[1].shape.dims, bits: &kernel };
+            let slide = windows::Slide { stride, padding: window / 2, ..windows::FLAT };
+            let out = (case.dst.dims[2], case.dst.dims[3]);
+            windows::convolve(t, (false, dims[1]), (&values, &weights), (slide, slide), out)
+        }
+    }
+}
+
+/// Compares a case with plain Rust.
+fn prove(
+    target: &Target,
+    rng: &mut Rng,
+    case: &Case,
+    sources: &[Operand],
+    expected: impl Fn(&[Operand]) -> Vec<Expected>,
+) -> Outcome {
     let to = type_of(case.dst_dtype);
     let before = values(rng, to, case.dst.reach());
     let dst = Operand::new(target, rng, to, case.dst.clone(), before);
@@ -83,13 +129,13 @@ fn prove(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Outcome {
 
     let mut whole: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::moved(to.get(&dst.data, i))).collect();
     let places = dst.shape.indices();
-    for (place, expected) in places.iter().zip(expected(case, op, &sources)) {
+    for (place, expected) in places.iter().zip(expected(sources)) {
         whole[*place] = expected;
     }
     // A failure prints the inputs, if they have the same order as the output.
     let inputs: Vec<&Operand> = sources.iter().filter(|_| whole.len() == case.numel()).collect();
     check(&dst, &whole, &inputs)?;
-    for source in &sources {
+    for source in sources {
         source.unchanged()?;
     }
 
@@ -166,7 +212,14 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 let name = format!("{odd}{}/{}", size.elements, case.name);
                 trials.push(Trial::test(format!("timed/{}/{name}", target.name), move || {
                     let trial = |rng: &mut Rng, _| match case.op {
-                        cases::Op::Elementwise(op) => prove(target, rng, &case, op),
+                        cases::Op::Elementwise(op) => {
+                            let sources = sources(target, rng, &case, op);
+                            prove(target, rng, &case, &sources, |sources| expected(&case, op, sources))
+                        }
+                        cases::Op::Images(op) => {
+                            let sources = sources_of_images(target, rng, &case);
+                            prove(target, rng, &case, &sources, |sources| expected_images(&case, op, sources))
+                        }
                         cases::Op::Attention(op) => super::attention::timed(target, rng, &case, op),
                         _ => beside(target, rng, &case),
                     };
