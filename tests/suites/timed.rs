@@ -1,7 +1,7 @@
 //! Tests the results of what benches/ops times: every case of its table (benches/cases), with the same call, at a size
-//! of whole vectors and at odd sizes. Guard bytes surround every buffer and fill the gaps of destinations. Element-wise
-//! cases and layers of image models are compared with plain Rust, and attention with its formula. The others are compared
-//! with the kernels of Candle's names, as in the bench; golden.rs tests those kernels.
+//! of whole vectors and at odd sizes. Guard bytes surround every buffer and fill the gaps of destinations.
+//! Element-wise cases and layers of image models are compared with plain Rust, and attention with its formula. The
+//! others are compared with the kernels of Candle's names, as in the bench; golden.rs tests those kernels.
 //!
 //! A trial is a case at a size on a device: `timed/cpu:32/4096/affine f32`. Each also proves that it could have failed:
 //! it spoils a random element of the result, and the same comparison must then fail.
