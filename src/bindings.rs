@@ -1,4 +1,4 @@
-// include/ fnv1a ea72654443c259ddbcafa1f88847f467
+// include/ fnv1a 9c9e84838aa0d2009d9d68098fdc7b35
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

@@ -320,25 +320,15 @@ impl BackendStorage for RocmStorage {
     }
 
     fn conv1d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv1D) -> Result<Self> {
-        let c = Conv {
-            stride: p.stride,
-            padding: p.padding,
-            dilation: p.dilation,
-            groups: groups(l, p.c_in),
-            ..Conv::default()
-        };
+        let groups = groups(l, p.c_in);
+        let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, groups, ..Conv::default() };
         let dst = [p.b_size, p.c_out, c.size(p.l_in, p.k_size).w()?];
         self.convolve("conv1d", [self.with(l), kernel.with(kernel_l)], &dst, kernels::Device::conv1d, c)
     }
 
     fn conv2d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv2D) -> Result<Self> {
-        let c = Conv {
-            stride: p.stride,
-            padding: p.padding,
-            dilation: p.dilation,
-            groups: groups(l, p.c_in),
-            ..Conv::default()
-        };
+        let groups = groups(l, p.c_in);
+        let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, groups, ..Conv::default() };
         let dst = [p.b_size, p.c_out, c.size(p.i_h, p.k_h).w()?, c.size(p.i_w, p.k_w).w()?];
         self.convolve("conv2d", [self.with(l), kernel.with(kernel_l)], &dst, kernels::Device::conv2d, c)
     }

@@ -87,8 +87,8 @@ typedef struct pixels {
   size_t copy_bytes;
 } pixels_t;
 
-/* `strides` are those of n, m, c, h, w. `packed`: pixels must follow each other without gaps. `ordered`: they lie in
- * the order of the product. */
+/* `strides` has the strides of n, m, c, h and w. `packed`: pixels must follow each other without gaps. `ordered`:
+ * pixels lie in the order of the product. */
 static void describe_pixels(pixels_t *p, const crk_convolution_t *convolution, const uint64_t strides[5], bool packed,
                             bool ordered) {
   const uint64_t channels = padded_channels(convolution), row = p->width * channels;

@@ -42,7 +42,7 @@ typedef struct crk_cache_order {
   uint64_t blocks;
 } crk_cache_order_t;
 
-/* The shape of a convolution or a transposed one. With groups, the channels are those of a group. */
+/* The shape of a convolution or a transposed one. c_in and c_out are the channels of a group. */
 typedef struct crk_conv {
   uint64_t c_in, h_in, w_in, c_out, h_out, w_out; /* channels, height and width of the input and of the output */
   uint64_t h_k, w_k; /* height and width of the window */
@@ -71,8 +71,8 @@ typedef struct crk_conv_groups {
   uint32_t wide, unused; /* wide: 1 if `numel` may reach 2^31 */
 } crk_conv_groups_t;
 
-/* XX(window, stride): square windows of depthwise convolutions that have kernels of their own: those of the models in
- * candle-transformers. */
+/* XX(window, stride): the square windows of depthwise convolutions with kernels of their own. Models of
+ * candle-transformers have these windows. */
 #define CRK_DEPTHWISE(XX)     XX(3, 1) XX(3, 2) XX(5, 1) XX(5, 2) XX(7, 1) XX(7, 2) XX(9, 1)
 #define CRK_DEPTHWISE_THREADS 64 /* of a block: small, since a block has one channel */
 #define CRK_DEPTHWISE_ROWS    4 /* neighbouring rows of an output column that a thread computes */
@@ -81,7 +81,7 @@ typedef struct crk_conv_groups {
  * columns first, then the runs; blocks count the pieces of a channel, then the channels of dst, then the batch. The
  * image of a channel is below 2^31 bytes. */
 typedef struct crk_depthwise {
-  crk_divisor_t pieces, channels, c_out; /* narrow: blocks of a channel, channels of dst, and those of a group */
+  crk_divisor_t pieces, channels, c_out; /* narrow: blocks of a channel, channels of dst, channels of a group of dst */
   crk_divisor_t w_out; /* narrow: columns of dst */
   uint64_t image_stride, group_stride; /* of src, in elements */
   uint64_t channel_stride, tap_row_stride, tap_stride; /* of the kernel, in elements */

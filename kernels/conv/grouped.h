@@ -10,8 +10,9 @@
 
 namespace crk {
 
-/* Adds a column of the window to the sums of neighbouring rows, of which the first begins at row `first_y` of the
- * image, `at` bytes behind its first pixel (both wrap above the image). If not Inside, rows may be outside of it. */
+/* Adds a column of the window to the sums of neighbouring rows. The window of the first row begins at row `first_y` of
+ * the image, `at` bytes behind the first pixel of the image. Both numbers wrap above the image. Unless Inside, rows may
+ * be outside of the image. */
 template <int K, int S, bool Inside, class T>
 CRK_FN void add_column(const crk_depthwise_t &call, const unsigned char *image, uint32_t at, const T *weights,
                        uint32_t first_y, dot<T> (&sums)[CRK_DEPTHWISE_ROWS]) {

@@ -40,7 +40,7 @@ impl<T> Argument<T> for T {
     }
 }
 
-/// Views that a launcher writes, or only reads; None for those that are absent.
+/// Implements [`Argument`] for views that a launcher writes, and for views that it only reads. None is an absent view.
 macro_rules! views {
     ($($raw:ident)*) => {
         $(

@@ -74,11 +74,17 @@ fn expected(case: &Case, op: Op, sources: &[Operand]) -> Vec<Expected> {
     (0..case.numel()).map(one).collect()
 }
 
-/// The operands of a case of images, with the values that the bench gives them.
-fn sources_of_images(target: &Target, rng: &mut Rng, case: &Case) -> Vec<Operand> {
+/// The operands of a case, with the values that the bench gives them.
+fn sources_of_bench(target: &Target, rng: &mut Rng, case: &Case) -> Vec<Operand> {
     let source = |(i, source): (usize, &cases::Source)| {
-        let data = source.values.bytes(source.dtype, source.shape.reach(), 1 + i as u64);
-        Operand::new(target, rng, type_of(source.dtype), source.shape.clone(), data)
+        let (t, shape) = (type_of(source.dtype), source.shape.clone());
+        let data = source.values.bytes(source.dtype, shape.reach(), 1 + i as u64);
+        if source.values != cases::Values::Blocks {
+            return Operand::new(target, rng, t, shape, data);
+        }
+        // Blocks need an alignment that single bytes do not have.
+        let memory = Guarded::new(&target.device, &data, 0).expect("device memory");
+        Operand { t, shape, data, memory }
     };
     case.sources.iter().enumerate().map(source).collect()
 }
@@ -156,17 +162,7 @@ fn prove(
 /// Compares the launcher with the kernel of Candle's name.
 fn beside(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
     let text = |error: candle_rocm_sys::Error| error.to_string();
-    let source = |(i, source): (usize, &cases::Source)| {
-        let (t, shape) = (type_of(source.dtype), source.shape.clone());
-        let data = source.values.bytes(source.dtype, shape.reach(), 1 + i as u64);
-        if source.values != cases::Values::Blocks {
-            return Operand::new(target, rng, t, shape, data);
-        }
-        // Blocks need an alignment that single bytes do not have.
-        let memory = Guarded::new(&target.device, &data, 0).expect("device memory");
-        Operand { t, shape, data, memory }
-    };
-    let sources: Vec<Operand> = case.sources.iter().enumerate().map(source).collect();
+    let sources = sources_of_bench(target, rng, case);
     let views: Vec<sys::crk_const_view_t> = sources.iter().map(|source| source.memory.view().into()).collect();
     let to = type_of(case.dst_dtype);
     let mut dst = || Operand::new(target, rng, to, case.dst.clone(), vec![0; case.dst_bytes()]);
@@ -217,7 +213,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                             prove(target, rng, &case, &sources, |sources| expected(&case, op, sources))
                         }
                         cases::Op::Images(op) => {
-                            let sources = sources_of_images(target, rng, &case);
+                            let sources = sources_of_bench(target, rng, &case);
                             prove(target, rng, &case, &sources, |sources| expected_images(&case, op, sources))
                         }
                         cases::Op::Attention(op) => super::attention::timed(target, rng, &case, op),

@@ -8,9 +8,8 @@
  * An empty destination succeeds and launches nothing. All fail with CRK_INVALID_ARGUMENT: a NULL, an unknown dtype or
  * op, a layout of another rank, dims that do not fit each other, groups that do not divide the channels, a stride,
  * dilation, window or number of groups of 0, a window that reaches beyond the image and its padding, or 2^62 or more
- * elements. They fail with CRK_OUT_OF_BOUNDS (a layout
- * reaches beyond its view, or the destination is too small) or CRK_DEVICE. All ten dtypes have kernels. Rounding:
- * docs/parity.md in the sources. */
+ * elements. They fail with CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or the destination is too small) or
+ * CRK_DEVICE. All ten dtypes have kernels. Rounding: docs/parity.md in the sources. */
 #ifndef CANDLE_ROCM_LAUNCHERS_CONV_H
 #define CANDLE_ROCM_LAUNCHERS_CONV_H
 

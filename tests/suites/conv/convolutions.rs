@@ -10,7 +10,7 @@ use crate::support::{Target, succeeded};
 use candle_rocm_sys::{Status, sys};
 
 /// Calls the launcher.
-fn launch(
+pub fn launch(
     target: &Target,
     (flat, transposed): (bool, bool),
     (src, kernel, dst): (&Operand, &Operand, &Operand),

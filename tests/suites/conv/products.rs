@@ -1,5 +1,6 @@
 //! Convolutions that are matrix products, against plain Rust in f64. The cases have channels around the
 //! edges of pieces and tiles, images with channels first, last and in any other order, gaps, NaN and infinities.
+use super::convolutions::launch;
 use super::{dim, maybe_empty, refused, slide, with_h};
 use crate::suites::matmul::{Filling, admits, fill};
 use crate::support::cases::{Rng, Shape, random_layout};
@@ -77,7 +78,7 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
         let (batch, (c_in, c_out)) = (rng.below(2) + 1, channels(rng));
         let batch = maybe_empty(rng, batch);
         let groups = if rng.one_in(2) { 1 } else { rng.below(4) + 1 };
-        // Long sums, whose k is cut into parts on devices with many units.
+        // Sums over 520 channels are so long that devices with many units cut k into parts.
         let (c_in, is_long) = if rng.one_in(12) { (520, true) } else { (c_in, false) };
         let most = if is_long { 5 } else { 60 / s.stride };
         let image = [dim(rng), dim(rng)].map(|size| if transposed || is_long { size.min(most) } else { size });
@@ -100,20 +101,7 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
         let (h_out, w_out) = out.unwrap_or((0, 0));
         let dst =
             Operand::destination(target, rng, t, &[&[batch, groups * c_out][..], &[h_out, w_out][first..]].concat());
-        let (sl, kl) = (src.layout(), kernel.layout());
-        let (sv, kv, dv) = (src.memory.view(), kernel.memory.view(), dst.memory.view());
-        let (d, stride, padding, dilation) = (target.device.raw(), s.stride, s.padding, s.dilation);
-        // SAFETY: live arguments.
-        let status = unsafe {
-            if transposed {
-                let call = if flat { sys::crk_conv_transpose1d } else { sys::crk_conv_transpose2d };
-                let more = s.output_padding;
-                call(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, more, dilation, groups)
-            } else {
-                let call = if flat { sys::crk_conv1d } else { sys::crk_conv2d };
-                call(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, dilation, groups)
-            }
-        };
+        let status = launch(target, (flat, transposed), (&src, &kernel, &dst), s, groups);
         if out.is_none() {
             return refused(status, if transposed { "padding is" } else { "kernel_layout.dims[" });
         }
