@@ -224,12 +224,18 @@ fn a_runtime_that_does_not_know_fine_grained_memory() {
 fn gpus_without_ordered_copies() {
     with_peer_memory("gpus_without_ordered_copies", "gfx1100", || {
         on_ranks(2, PATIENCE, |comm| {
+            let side = open(comm.rank());
             for count in [1000, 1_000_000] {
                 let ones = comm.device().upload(&vec![1f32; count]).expect("memory");
+                comm.device().synchronize().expect("an upload");
+                // SAFETY: the streams are idle before and after the call, and `side` outlives it.
+                unsafe { comm.run_beside(Some(&side)) }.expect("a handle of the same device");
                 comm.all_reduce_in_place(F32, SUM, &ones, count).expect("a sum");
                 comm.wait(PATIENCE).expect("the sum");
                 assert!(floats(&ones).iter().all(|sum| *sum == 2.0));
             }
+            // SAFETY: the communicator's own handle.
+            unsafe { comm.run_beside(None) }.expect("the own handle");
         });
         let controls = Controls::get();
         let launches = controls.launches();
@@ -307,16 +313,16 @@ fn small_sums_in_groups() {
     });
 }
 
-/// Sums of two ranks of at least a MiB are copies and launches of our own: up to a piece, and more in a second stream.
+/// Sums of two ranks are launches of our own. Beside other work they are copies and launches, from a MiB on.
 #[test]
 fn large_sums_of_two() {
     with_peer_memory("large_sums_of_two", "gfx90a", || {
-        let (piece, more) = (2_000_001, 5_000_001);
+        let (few, more) = (40_001, 5_000_001);
         on_ranks(2, PATIENCE, |comm| {
             let (rank, device) = (comm.rank(), comm.device());
             let side = open(rank);
             for (round, (count, beside)) in
-                [(piece, false), (more, true), (more, true), (more, false), (piece, false)].into_iter().enumerate()
+                [(few, false), (more, true), (more, true), (more, false), (few, true)].into_iter().enumerate()
             {
                 let mine: Vec<f32> = (0..count).map(|i| (i % 1000 + 1000 * rank + round) as f32).collect();
                 let src = device.upload(&mine).expect("memory");
@@ -333,10 +339,20 @@ fn large_sums_of_two() {
             }
             // SAFETY: the communicator's own handle.
             unsafe { comm.run_beside(None) }.expect("the own handle");
+            // The last two are rows of eight parts, and rows that are no whole packs.
+            for (rows, cols) in [(70, 4096), (5000, 64), (3, 8192), (9, 16384), (33, 1025)] {
+                norm_of_sums(comm, rows, cols);
+            }
         });
         let controls = Controls::get();
-        // A piece each in the first and the last round, and three in each round beside.
-        assert_eq!(controls.launches().iter().filter(|line| *line == "meet 1").count(), 2 * (1 + 3 + 3 + 1));
+        let launches = controls.launches();
+        let count = |wanted: &str| launches.iter().filter(|line| *line == wanted).count();
+        assert_eq!(count("meet 1"), 2 * 2 * 3, "three pieces in each of two rounds beside");
+        assert_eq!(count("marked_sum_f32 20"), 2);
+        assert_eq!([count("marked_sum_f32 2048"), count("marked_sum_f32 394")], [2, 2], "two launches");
+        assert_eq!([count("marked_norm_f32 70"), count("marked_norm_f32 3")], [2, 2]);
+        assert_eq!([count("marked_sum_f32 72"), count("marked_sum_f32 17")], [2, 2], "a sum, then a norm");
+        assert_eq!([count("marked_norm_f32 2048"), count("marked_norm_f32 904")], [4, 2], "three launches");
         let by_the_library = controls.collectives();
         assert_eq!(by_the_library.iter().filter(|line| line.starts_with("ncclAllReduce")).count(), 2);
     });

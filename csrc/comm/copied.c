@@ -1,6 +1,6 @@
 /* Sums of many elements between two GPUs of one host, by the copy engines: each rank copies its elements to the other
- * one, and both add. The library's kernels would take units from whatever is computed beside the sum. Without other
- * work the library is faster for more than one piece, because it copies and adds at the same time.
+ * one, and both add. Kernels, the library's and those of marked.c, would take units from whatever is computed beside the
+ * sum. Without other work they are faster, because they send and add at the same time.
  *
  * The elements are cut into pieces. A rank copies a piece to one of two slots in the other rank's exchange area, the
  * kernel `meet` waits for the other's piece, and an element-wise kernel adds. All of it is in one stream. So a rank
@@ -37,7 +37,7 @@ bool crk_priv_copied_takes(const crk_comm_call_t *call) {
   crk_comm_t self = call->comm;
   const size_t bytes = call->count * crk_dtype_size(call->dtype);
   return crk_priv_peers_add(call) && self->peers.takes_copies && self->size == 2 && bytes >= LEAST_BYTES &&
-         (bytes <= CRK_PIECE_BYTES || call->device != self->device) && !crk_priv_capturing(call->device);
+         call->device != self->device && !crk_priv_capturing(call->device);
 }
 
 static crk_status_t meet(crk_comm_t self, crk_device_t device) {

@@ -543,6 +543,8 @@ static crk_status_t start_own(const crk_comm_call_t *calls, size_t count, crk_co
       CRK_TRY(crk_priv_one_shot_start(&calls[i]));
     } else if (alone && crk_priv_copied_takes(&calls[i])) {
       CRK_TRY(crk_priv_copied_start(&calls[i]));
+    } else if (alone && crk_priv_marked_takes(&calls[i])) {
+      CRK_TRY(crk_priv_marked_start(&calls[i]));
     } else {
       rest[(*left)++] = calls[i];
     }

@@ -26,7 +26,8 @@ static crk_status_t check_norm(const char *where, const crk_comm_norm_t *norm, s
 }
 
 /* Starts a checked norm in one launch. */
-static crk_status_t start_one_shot(crk_comm_t self, const crk_comm_norm_t *norm) {
+static crk_status_t start_norm(crk_comm_t self, const crk_comm_norm_t *norm,
+                               crk_status_t (*start)(crk_comm_t, crk_device_t, const crk_comm_norm_t *)) {
   const crk_comm_call_t call = {.comm = self,
                                 .kind = CRK_COMM_ALL_REDUCE,
                                 .dtype = norm->dtype,
@@ -37,7 +38,7 @@ static crk_status_t start_one_shot(crk_comm_t self, const crk_comm_norm_t *norm)
                                 .device = crk_priv_comm_device(self)};
   crk_comm_set_t set;
   CRK_TRY(crk_priv_comms_enter(&call, 1, &set));
-  CRK_TRY(crk_priv_comms_leave(&set, crk_priv_one_shot_norm_start(self, call.device, norm)));
+  CRK_TRY(crk_priv_comms_leave(&set, start(self, call.device, norm)));
   return crk_priv_comm_count(&call, 1);
 }
 
@@ -57,7 +58,10 @@ crk_status_t crk_comm_add_rms_norm(crk_comm_t self, crk_dtype_t dtype, size_t ro
     return CRK_OK;
   }
   if (crk_priv_one_shot_norm_takes(self, &norm)) {
-    return start_one_shot(self, &norm);
+    return start_norm(self, &norm, crk_priv_one_shot_norm_start);
+  }
+  if (crk_priv_marked_norm_takes(self, &norm)) {
+    return start_norm(self, &norm, crk_priv_marked_norm_start);
   }
   CRK_TRY(crk_comm_all_reduce(self, dtype, CRK_COMM_OP_SUM, crk_const(x), x, numel));
   return crk_add_rms_norm(crk_priv_comm_device(self), dtype, rows, cols, crk_const(x), residual, alpha, sum, dst,

@@ -37,7 +37,7 @@ crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call) {
   (void)crk_priv_peers_type(call->dtype, &type);
   crk_function_t function;
   CRK_TRY(sum_kernel(device, type, &function));
-  const crk_one_shot_call_t argument = {
+  const crk_peer_sum_call_t argument = {
       .ranks = crk_priv_peers_exchange(call->comm), .src = call->src, .dst = call->dst, .count = call->count};
   const uint64_t bytes = call->count * crk_dtype_size(call->dtype);
   const crk_dim3_t grid = {(uint32_t)crk_priv_ceil_div(bytes, CRK_CHUNK_BYTES), 1, 1}, block = {CRK_CHUNK_LINES, 1, 1};
@@ -70,15 +70,15 @@ crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, crk_device_t device, 
   crk_function_t function;
   CRK_TRY(norm_kernel(device, type, lines, &function));
   const uint32_t threads = (uint32_t)chunks / lines * CRK_CHUNK_LINES;
-  const crk_one_shot_norm_call_t argument = {.ranks = crk_priv_peers_exchange(self),
-                                             .src = norm->x.ptr,
-                                             .residual = norm->residual.ptr,
-                                             .alpha = norm->alpha.ptr,
-                                             .sum = norm->sum.ptr,
-                                             .dst = norm->dst.ptr,
-                                             .cols = (uint32_t)norm->cols,
-                                             .threads = threads,
-                                             .eps = norm->eps};
+  const crk_peer_norm_call_t argument = {.ranks = crk_priv_peers_exchange(self),
+                                         .src = norm->x.ptr,
+                                         .residual = norm->residual.ptr,
+                                         .alpha = norm->alpha.ptr,
+                                         .sum = norm->sum.ptr,
+                                         .dst = norm->dst.ptr,
+                                         .cols = (uint32_t)norm->cols,
+                                         .threads = threads,
+                                         .eps = norm->eps};
   const crk_dim3_t grid = {(uint32_t)norm->rows, 1, 1}, block = {threads, 1, 1};
   const void *args[] = {&argument};
   return crk_priv_launch(device, function, grid, block, 0, args);

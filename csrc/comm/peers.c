@@ -63,6 +63,7 @@ static crk_status_t prepare(crk_comm_t self, record_t *mine) {
     return crk_priv_error(CRK_UNSUPPORTED, "no memory for peers");
   }
   CRK_TRY(crk_priv_one_shot_load(device));
+  CRK_TRY(crk_priv_marked_load(device));
   mine->takes_copies = driver->peer_copies_in_order(device->driver_device);
   if (mine->takes_copies) {
     CRK_TRY(crk_priv_copied_load(device));

@@ -182,7 +182,8 @@ bool crk_priv_peers_type(crk_dtype_t dtype, uint32_t *type);
 /* Whether the areas are ready, and the call is a sum of one of these types. */
 bool crk_priv_peers_add(const crk_comm_call_t *call);
 
-/* Sums through the areas, of few elements (one_shot.c) and of many (copied.c). `load` loads the kernels. `takes` says
+/* Sums through the areas: of few elements (one_shot.c), and of many by kernels (marked.c) or by the copy engines
+ * (copied.c). `load` loads the kernels. `takes` says
  * whether a call is such a sum; the answer is the same on all ranks. `start` puts it into the stream; the caller has
  * entered the communicator. */
 crk_status_t crk_priv_one_shot_load(crk_device_t device);
@@ -201,6 +202,12 @@ typedef struct crk_comm_norm {
 /* The same for the sum, the residual and the norm in one launch; for norm.c. */
 bool crk_priv_one_shot_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm);
 crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, crk_device_t device, const crk_comm_norm_t *norm);
+
+crk_status_t crk_priv_marked_load(crk_device_t device);
+bool crk_priv_marked_takes(const crk_comm_call_t *call);
+crk_status_t crk_priv_marked_start(const crk_comm_call_t *call);
+bool crk_priv_marked_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm);
+crk_status_t crk_priv_marked_norm_start(crk_comm_t self, crk_device_t device, const crk_comm_norm_t *norm);
 
 crk_status_t crk_priv_copied_load(crk_device_t device);
 bool crk_priv_copied_takes(const crk_comm_call_t *call);

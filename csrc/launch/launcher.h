@@ -116,6 +116,8 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(ATTENTION_COMBINE, CRK_ACTIVATIONS)                        \
   XX(ONE_SHOT, CRK_ACTIVATIONS)                                 \
   XX(ONE_SHOT_NORM, CRK_ACTIVATIONS * CRK_MOST_NORM_LINES)      \
+  XX(MARKED, CRK_ACTIVATIONS)                                   \
+  XX(MARKED_NORM, CRK_ACTIVATIONS)                              \
   XX(MEET, 1)
 /* clang-format on */
 

@@ -5,7 +5,13 @@
  *   CRK_AREA_CHUNKS   u32 counters of the chunks' launches
  *   CRK_AREA_FLAGS    u64 numbers of the pieces that each rank has sent
  *   CRK_AREA_LINES    the lines of the chunks, for few elements (comm/one_shot.h)
- *   behind the lines  two slots of CRK_PIECE_BYTES bytes, for many elements of two ranks (csrc/comm/copied.c)
+ *
+ * and for many elements of two ranks:
+ *
+ *   CRK_AREA_PIECES         two slots of CRK_PIECE_BYTES bytes (csrc/comm/copied.c)
+ *   CRK_AREA_PART_COUNTERS  u32 counters of the parts' launches (comm/marked.h)
+ *   CRK_AREA_MARKS          u64 marks of the parts, for two slots
+ *   CRK_AREA_PARTS          two slots of CRK_PARTS parts, of CRK_PART_BYTES bytes each
  *
  * Few elements are cut into chunks of CRK_CHUNK_BYTES bytes. A chunk has two slots, which take turns. A slot has
  * CRK_CHUNK_LINES lines for each rank. A line has 8 bytes of data and a flag beside each half of them, so that whoever
@@ -23,6 +29,10 @@ enum {
   CRK_CHUNK_BYTES = CRK_CHUNK_LINES * CRK_LINE_DATA,
   CRK_CHUNKS = 64, /* of an area: 128 KiB of elements */
   CRK_PIECE_BYTES = 8 << 20,
+  CRK_PART_BYTES = 8 << 10,
+  CRK_PARTS = 2048, /* of a launch, at most */
+  CRK_PART_THREADS = 256, /* for each part */
+  CRK_MOST_MARKED_BYTES = 1 << 30, /* of a sum by marked parts */
   CRK_AREA_CHUNKS = 0,
   CRK_AREA_FLAGS = 2048,
   CRK_AREA_LINES = 4096,
@@ -34,9 +44,13 @@ enum {
 /* The bytes of a chunk's lines, both slots, among `size` ranks. */
 #define CRK_CHUNK_SLOTS(size) ((uint64_t)2 * (size) * CRK_CHUNK_LINES * CRK_LINE_BYTES)
 
-/* The bytes before the slots of pieces, and of a whole area. */
-#define CRK_AREA_PIECES(size) (CRK_AREA_LINES + CRK_CHUNKS * CRK_CHUNK_SLOTS(size))
-#define CRK_AREA_BYTES(size)  (CRK_AREA_PIECES(size) + ((size) == 2 ? 2 * (uint64_t)CRK_PIECE_BYTES : 0))
+/* The bytes before each section behind the lines, and of a whole area. */
+#define CRK_AREA_PIECES(size)        (CRK_AREA_LINES + CRK_CHUNKS * CRK_CHUNK_SLOTS(size))
+#define CRK_AREA_PART_COUNTERS(size) (CRK_AREA_PIECES(size) + 2 * (uint64_t)CRK_PIECE_BYTES)
+#define CRK_AREA_MARKS(size)         (CRK_AREA_PART_COUNTERS(size) + (uint64_t)CRK_PARTS * 4)
+#define CRK_AREA_PARTS(size)         (CRK_AREA_MARKS(size) + 2 * (uint64_t)CRK_PARTS * 8)
+#define CRK_AREA_BYTES(size) \
+  ((size) == 2 ? CRK_AREA_PARTS(2) + 2 * (uint64_t)CRK_PARTS * CRK_PART_BYTES : CRK_AREA_PIECES(size))
 
 /* The ranks, as one of them sees them. */
 typedef struct crk_exchange {
@@ -45,22 +59,24 @@ typedef struct crk_exchange {
   void *areas[CRK_PEERS];
 } crk_exchange_t;
 
-/* For the kernels one_shot_sum_<type>: blocks of CRK_CHUNK_LINES threads, one for each chunk. */
-typedef struct crk_one_shot_call {
+/* For the kernels one_shot_sum_<type>: blocks of CRK_CHUNK_LINES threads, one for each chunk. And for
+ * marked_sum_<type>: blocks of CRK_PART_THREADS threads, one for each part. */
+typedef struct crk_peer_sum_call {
   crk_exchange_t ranks;
   const void *src;
   void *dst; /* may be src */
-  uint64_t count; /* elements, at most those of CRK_CHUNKS chunks */
-} crk_one_shot_call_t;
+  uint64_t count; /* elements, at most those of CRK_CHUNKS chunks or CRK_PARTS parts */
+} crk_peer_sum_call_t;
 
-/* For the kernels one_shot_norm_<type>_<lines>: a block for each row, with `lines` lines for each thread. */
-typedef struct crk_one_shot_norm_call {
+/* For the kernels one_shot_norm_<type>_<lines>: a block for each row, with `lines` lines for each thread. And for
+ * marked_norm_<type>: a block for each row, with CRK_PART_THREADS threads for each of its parts. */
+typedef struct crk_peer_norm_call {
   crk_exchange_t ranks;
   const void *src, *residual, *alpha;
   void *sum, *dst;
-  uint32_t cols, threads; /* elements of a row; threads of a block, a multiple of CRK_CHUNK_LINES */
+  uint32_t cols, threads; /* elements of a row; threads of a block, those of whole chunks or parts */
   float eps;
-} crk_one_shot_norm_call_t;
+} crk_peer_norm_call_t;
 
 /* For the kernel `meet`: one block of CRK_MEET_THREADS threads. */
 typedef struct crk_meet_call {

@@ -122,7 +122,7 @@ CRK_FN uint32_t *counter_of(const crk_exchange_t &ranks, uint32_t chunk) {
 
 /* dst = the sum of all ranks' src, for the chunk of this block. */
 template <class T>
-CRK_FN void one_shot_sum(const crk_one_shot_call_t &call) {
+CRK_FN void one_shot_sum(const crk_peer_sum_call_t &call) {
   constexpr int V = line_elements<T>;
   const uint32_t chunk = block_index().x, line = thread_index().x;
   uint32_t *const counter = counter_of(call.ranks, chunk);

@@ -102,6 +102,13 @@ CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from);
 /* The same for one word, also in host memory. */
 CRK_FN uint64_t load_published(const uint64_t *from);
 
+/* A mark stands for the words that a block has sent. All threads of the block call wait_until_sent behind their stores,
+ * and then barrier(). Then one thread stores the mark. A block of another GPU has these words in load_from_peers once
+ * one of its threads has seen the mark by load_mark, and all have met at barrier(). */
+CRK_FN void wait_until_sent();
+CRK_FN void publish_behind(uint64_t *mark, uint64_t value);
+CRK_FN uint64_t load_mark(const uint64_t *mark);
+
 /* Stands in a loop that waits for a message. */
 CRK_FN void pause_wave();
 

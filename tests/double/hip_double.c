@@ -1434,7 +1434,8 @@ static int refuse_launch(const function_t *function, int device, const launch_t 
 
 /* Whether a kernel waits for kernels of other devices. */
 static bool waits_for_peers(const function_t *function) {
-  return strncmp(function->name, "one_shot", 8) == 0 || strcmp(function->name, "meet") == 0;
+  return strncmp(function->name, "one_shot", 8) == 0 || strncmp(function->name, "marked", 6) == 0 ||
+         strcmp(function->name, "meet") == 0;
 }
 
 API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,

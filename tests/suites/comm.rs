@@ -1,7 +1,7 @@
-//! The kernels that add few elements among GPUs (kernels/comm/one_shot.h), as one rank of many. The test plays the
-//! other ranks: it writes their lines into the rank's exchange area, and launches. Then it reads what the kernel sent
-//! to their areas. The test makes every line itself, from the layout of kernels/call/peers_call.h.
-//! tests/comm_library.rs has ranks that meet.
+//! The kernels that add among GPUs, as one rank of many: few elements (kernels/comm/one_shot.h), and many of two ranks
+//! (kernels/comm/marked.h). The test plays the other ranks: it writes their lines or parts into the rank's exchange
+//! area, and launches. Then it reads what the kernel sent to their areas. The test makes every byte of them itself, from
+//! the layout of kernels/call/peers_call.h. tests/comm_library.rs has ranks that meet.
 //!
 //! A trial is a dtype on a device: `comm/cpu:64/bf16`.
 use crate::support::cases::Rng;
@@ -18,6 +18,13 @@ const LINES: usize = 256;
 const CHUNK: usize = LINES * 8;
 const CHUNKS: usize = 64;
 const COUNTERS: usize = 4096;
+const PART: usize = 8 << 10;
+const PARTS: usize = 2048;
+const PART_THREADS: usize = 256;
+/// The bytes of the area of two ranks before the parts' counters.
+const PIECES_END: usize = COUNTERS + CHUNKS * 2 * 2 * LINES * 16 + 2 * (8 << 20);
+const MARKS: usize = PIECES_END + 4 * PARTS;
+const SLOTS: usize = MARKS + 2 * 8 * PARTS;
 
 /// `crk_exchange_t`.
 #[repr(C)]
@@ -29,7 +36,7 @@ struct Exchange {
     areas: [*mut c_void; RANKS],
 }
 
-/// `crk_one_shot_call_t`.
+/// `crk_peer_sum_call_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Call {
@@ -39,7 +46,7 @@ struct Call {
     count: u64,
 }
 
-/// `crk_one_shot_norm_call_t`.
+/// `crk_peer_norm_call_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Norm {
@@ -53,6 +60,7 @@ struct Norm {
 
 /// The ranks of a test. One of them runs a kernel.
 struct Ranks {
+    way: Way,
     rank: usize,
     size: usize,
     areas: Vec<Guarded>,
@@ -78,19 +86,59 @@ fn line_of(data: &[u8], at: usize, flag: u32) -> [u8; 16] {
     line
 }
 
-fn counter(area: &[u8], chunk: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| area[4 * chunk + i]))
+/// How a kernel sends elements: in lines to all ranks, or in marked parts to the other one of two.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Lines,
+    Parts,
+}
+
+impl Way {
+    /// The bytes of a chunk or a part.
+    fn unit(self) -> usize {
+        if self == Way::Lines { CHUNK } else { PART }
+    }
+
+    /// The threads of a block for each of them.
+    fn threads(self) -> usize {
+        if self == Way::Lines { LINES } else { PART_THREADS }
+    }
+
+    /// The byte of the counter of a chunk or a part.
+    fn counter_at(self, unit: usize) -> usize {
+        4 * unit + if self == Way::Lines { 0 } else { PIECES_END }
+    }
+
+    fn area_bytes(self, size: usize) -> usize {
+        if self == Way::Lines { COUNTERS + CHUNKS * 2 * size * LINES * 16 } else { SLOTS + 2 * PARTS * PART }
+    }
+
+    /// Writes to `area` what rank `from` sends in `unit`: `data`, and zeros behind it.
+    fn put(self, area: &mut [u8], (from, size): (usize, usize), (unit, flag): (usize, u32), data: &[u8]) {
+        let slot = (flag & 1) as usize;
+        if self == Way::Lines {
+            for line in 0..LINES {
+                let at = line_at(size, unit, flag, from, line);
+                area[at..][..16].copy_from_slice(&line_of(data, line * 8, flag));
+            }
+        } else {
+            let part = &mut area[SLOTS + (slot * PARTS + unit) * PART..][..PART];
+            part.fill(0);
+            part[..data.len()].copy_from_slice(data);
+            area[MARKS + (slot * PARTS + unit) * 8..][..8].copy_from_slice(&u64::from(flag).to_le_bytes());
+        }
+    }
 }
 
 impl Ranks {
-    /// The counters of all chunks begin at `counter`.
-    fn new(target: &Target, rank: usize, size: usize, counter: u32) -> Result<Ranks, String> {
-        let mut area = vec![0; COUNTERS + CHUNKS * 2 * size * LINES * 16];
-        for chunk in 0..CHUNKS {
-            area[4 * chunk..][..4].copy_from_slice(&counter.to_le_bytes());
+    /// The counters begin at `counter`.
+    fn new(target: &Target, way: Way, rank: usize, size: usize, counter: u32) -> Result<Ranks, String> {
+        let mut area = vec![0; way.area_bytes(size)];
+        for unit in 0..if way == Way::Lines { CHUNKS } else { PARTS } {
+            area[way.counter_at(unit)..][..4].copy_from_slice(&counter.to_le_bytes());
         }
         let make = |_| Guarded::new(&target.device, &area, 0).map_err(text);
-        Ok(Ranks { rank, size, areas: (0..size).map(make).collect::<Result<_, _>>()? })
+        Ok(Ranks { way, rank, size, areas: (0..size).map(make).collect::<Result<_, _>>()? })
     }
 
     fn exchange(&self, stop: &Buffer) -> Exchange {
@@ -102,18 +150,17 @@ impl Ranks {
         }
     }
 
-    /// Writes the other ranks' `sources` as lines to this rank's area. Chunk i of a source has the bytes `chunks[i]`.
+    /// Writes the other ranks' `sources` to this rank's area. Chunk or part i of a source has the bytes `units[i]`.
     /// Returns what all areas must hold after the launch.
-    fn deliver(&self, sources: &[Vec<u8>], chunks: &[Range<usize>]) -> Result<Vec<Vec<u8>>, String> {
+    fn deliver(&self, sources: &[Vec<u8>], units: &[Range<usize>]) -> Result<Vec<Vec<u8>>, String> {
         let mut areas = self.areas.iter().map(Guarded::read).collect::<Result<Vec<_>, _>>()?;
-        let flags: Vec<u32> = (0..chunks.len()).map(|i| counter(&areas[self.rank], i).wrapping_add(1)).collect();
+        let counter = |unit: usize| -> [u8; 4] {
+            std::array::from_fn(|i| areas[self.rank][self.way.counter_at(unit) + i])
+        };
+        let flags: Vec<u32> = (0..units.len()).map(|i| u32::from_le_bytes(counter(i)).wrapping_add(1)).collect();
         let mut put = |area: usize, from: usize| {
-            for (chunk, (bytes, &flag)) in chunks.iter().zip(&flags).enumerate() {
-                for line in 0..LINES {
-                    let at = line_at(self.size, chunk, flag, from, line);
-                    let data = &sources[from][bytes.clone()];
-                    areas[area][at..][..16].copy_from_slice(&line_of(data, line * 8, flag));
-                }
+            for (unit, (bytes, &flag)) in units.iter().zip(&flags).enumerate() {
+                self.way.put(&mut areas[area], (from, self.size), (unit, flag), &sources[from][bytes.clone()]);
             }
         };
         for other in (0..self.size).filter(|other| *other != self.rank) {
@@ -121,8 +168,8 @@ impl Ranks {
             put(other, self.rank);
         }
         self.areas[self.rank].write(&areas[self.rank]).map_err(text)?;
-        for (chunk, flag) in flags.iter().enumerate() {
-            areas[self.rank][4 * chunk..][..4].copy_from_slice(&flag.to_le_bytes());
+        for (unit, flag) in flags.iter().enumerate() {
+            areas[self.rank][self.way.counter_at(unit)..][..4].copy_from_slice(&flag.to_le_bytes());
         }
         Ok(areas)
     }
@@ -131,7 +178,8 @@ impl Ranks {
     fn hold(&self, expected: &[Vec<u8>]) -> Outcome {
         for (rank, (area, expected)) in self.areas.iter().zip(expected).enumerate() {
             let got = area.read().map_err(|problem| format!("the area of rank {rank}: {problem}"))?;
-            if let Some(at) = (0..got.len()).find(|&at| got[at] != expected[at]) {
+            if got != *expected {
+                let at = (0..got.len()).find(|&at| got[at] != expected[at]).expect("a difference");
                 let (got, expected) = (got[at], expected[at]);
                 return Err(format!("byte {at} of the area of rank {rank} is {got:#x}, and should be {expected:#x}"));
             }
@@ -143,15 +191,17 @@ impl Ranks {
     /// written.
     fn add(&self, target: &Target, t: Type, sources: &[Vec<u8>], shift: usize, in_place: bool) -> Outcome {
         let bytes = sources[0].len();
-        let chunks: Vec<_> = (0..bytes.div_ceil(CHUNK)).map(|i| i * CHUNK..bytes.min((i + 1) * CHUNK)).collect();
-        let areas = self.deliver(sources, &chunks)?;
+        let unit = self.way.unit();
+        let units: Vec<_> = (0..bytes.div_ceil(unit)).map(|i| i * unit..bytes.min((i + 1) * unit)).collect();
+        let areas = self.deliver(sources, &units)?;
         let src = Guarded::new(&target.device, &sources[self.rank], shift * t.bytes).map_err(text)?;
         let dst = Guarded::new(&target.device, &vec![0x77; bytes], shift * t.bytes).map_err(text)?;
         let stop = target.device.upload(&[0u64]).map_err(text)?;
         let to = if in_place { &src } else { &dst };
         let count = bytes / t.bytes;
         let call = Call { ranks: self.exchange(&stop), src: src.ptr(), dst: to.ptr(), count: count as u64 };
-        launch(target, &format!("one_shot_sum_{}", t.name), [chunks.len(), LINES], &call)?;
+        let root = if self.way == Way::Lines { "one_shot_sum" } else { "marked_sum" };
+        launch(target, &format!("{root}_{}", t.name), [units.len(), self.way.threads()], &call)?;
         let got = to.read()?;
         for i in 0..count {
             let (got, wanted) = (t.float(t.get(&got, i)), t.round(sum(t, sources, i).into()));
@@ -177,21 +227,27 @@ impl Ranks {
         let sources: Vec<Vec<u8>> = (0..self.size).map(|_| moderate(rows * cols)).collect();
         let (residual, alpha) = (moderate(rows * cols), moderate(cols));
         let row = cols * t.bytes;
-        let lines = row.div_ceil(8 * 1024);
-        let per_row = row.div_ceil(CHUNK * lines) * lines;
-        let chunks: Vec<_> = (0..rows * per_row)
+        let unit = self.way.unit();
+        let (lines, name) = if self.way == Way::Lines {
+            let lines = row.div_ceil(8 * 1024);
+            (lines, format!("one_shot_norm_{}_{lines}", t.name))
+        } else {
+            (1, format!("marked_norm_{}", t.name))
+        };
+        let per_row = row.div_ceil(unit * lines) * lines;
+        let units: Vec<_> = (0..rows * per_row)
             .map(|i| {
                 let first = i / per_row * row;
-                let at = |chunk: usize| first + row.min(chunk * CHUNK);
+                let at = |i: usize| first + row.min(i * unit);
                 at(i % per_row)..at(i % per_row + 1)
             })
             .collect();
-        let areas = self.deliver(&sources, &chunks)?;
+        let areas = self.deliver(&sources, &units)?;
         let memory = |data: &[u8]| Guarded::new(&target.device, data, shift * t.bytes).map_err(text);
         let read = [memory(&sources[self.rank])?, memory(&residual)?, memory(&alpha)?];
         let written = [memory(&vec![0x77; rows * row])?, memory(&vec![0x77; rows * row])?];
         let stop = target.device.upload(&[0u64]).map_err(text)?;
-        let threads = per_row / lines * LINES;
+        let threads = per_row / lines * self.way.threads();
         let call = Norm {
             ranks: self.exchange(&stop),
             sources: [0, 1, 2].map(|i: usize| read[i].ptr().cast_const()),
@@ -200,7 +256,7 @@ impl Ranks {
             threads: threads as u32,
             eps: 1e-5,
         };
-        launch(target, &format!("one_shot_norm_{}_{lines}", t.name), [rows, threads], &call)?;
+        launch(target, &name, [rows, threads], &call)?;
         let (sums, dst) = (written[0].read()?, written[1].read()?);
         for row in 0..rows {
             let x: Vec<f64> = (row * cols..(row + 1) * cols)
@@ -256,7 +312,7 @@ fn sums(target: &Target, t: Type) -> Outcome {
         let rank = [0, size - 1, size / 2][index / 5];
         // The last launches before the flags start again are among them.
         let first = if index < 10 { 0 } else { u32::MAX - 1 };
-        let ranks = Ranks::new(target, rank, size, first)?;
+        let ranks = Ranks::new(target, Way::Lines, rank, size, first)?;
         let per_chunk = CHUNK / t.bytes;
         let lengths =
             [1, per_chunk + 1, per_chunk, 3, 3 * per_chunk - 1, if index == 0 { CHUNKS * per_chunk } else { 7 }];
@@ -282,7 +338,7 @@ fn random(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
 fn norms(target: &Target, t: Type) -> Outcome {
     each_case(target, "comm", &format!("norm_{}", t.name), 10, |rng, index| {
         let size = [2, 3, 4, 5, 8][index % 5];
-        let ranks = Ranks::new(target, index % size, size, if index == 9 { u32::MAX - 1 } else { 0 })?;
+        let ranks = Ranks::new(target, Way::Lines, index % size, size, if index == 9 { u32::MAX - 1 } else { 0 })?;
         let per_line = 8 / t.bytes;
         for (call, (rows, lines)) in
             [(1, 1024), (3, 7), (2, 257), (1, 1300), (4, 2048), (5, 600)].into_iter().enumerate()
@@ -290,6 +346,27 @@ fn norms(target: &Target, t: Type) -> Outcome {
             ranks
                 .norm(target, t, rng, (rows, lines * per_line), call % 3)
                 .map_err(|problem| format!("rank {} of {size}, {rows} rows of {lines} lines: {problem}", ranks.rank))?;
+        }
+        Ok(())
+    })
+}
+
+/// Sums and norms by marked parts. Calls of other lengths, and rows of one, two and four parts, use the same parts.
+fn marked(target: &Target, t: Type) -> Outcome {
+    each_case(target, "comm", &format!("marked_{}", t.name), 4, |rng, index| {
+        let rank = index % 2;
+        let ranks = Ranks::new(target, Way::Parts, rank, 2, if index < 2 { 0 } else { u32::MAX - 2 })?;
+        let (per_part, per_pack) = (PART / t.bytes, 16 / t.bytes);
+        for (call, count) in [1, 3 * per_part - 1, per_part + 1, 2 * per_part, 7].into_iter().enumerate() {
+            let sources: Vec<Vec<u8>> = (0..2).map(|_| random(rng, t, count)).collect();
+            ranks
+                .add(target, t, &sources, call % 3, call % 2 == 1)
+                .map_err(|problem| format!("rank {rank}, {count} elements: {problem}"))?;
+        }
+        for (call, (rows, packs)) in [(3, 512), (5, 7), (2, 513), (1, 2048), (2, 300)].into_iter().enumerate() {
+            ranks
+                .norm(target, t, rng, (rows, packs * per_pack), call % 3)
+                .map_err(|problem| format!("rank {rank}, {rows} rows of {packs} packs: {problem}"))?;
         }
         Ok(())
     })
@@ -308,7 +385,7 @@ struct Meet {
 fn meets(target: &Target) -> Outcome {
     const FLAGS: usize = 2048;
     for (size, rank, is_stopped) in [(2, 0, false), (2, 1, true), (8, 5, false)] {
-        let ranks = Ranks::new(target, rank, size, 0)?;
+        let ranks = Ranks::new(target, Way::Lines, rank, size, 0)?;
         let piece = (1u64 << 40) + 7;
         let mut own = ranks.areas[rank].read()?;
         for other in (0..size).filter(|other| *other != rank && !is_stopped) {
@@ -331,15 +408,16 @@ fn meets(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// The lines of another rank never come. The kernel ends because the stop word says so.
+/// What another rank sends never comes. The kernel ends because the stop word says so.
 fn stops(target: &Target) -> Outcome {
-    for t in TYPES.iter().filter(|t| ["f32", "bf16"].contains(&t.name)) {
-        let ranks = Ranks::new(target, 1, 2, 0)?;
+    let kernels = [(Way::Lines, "one_shot_sum_f32"), (Way::Lines, "one_shot_sum_bf16"), (Way::Parts, "marked_sum_f32")];
+    for (way, name) in kernels {
+        let ranks = Ranks::new(target, way, 1, 2, 0)?;
         let data = target.device.upload(&[0u64; 4]).map_err(text)?;
         let stop = target.device.upload(&[1u64]).map_err(text)?;
         let (src, dst) = (data.as_ptr().cast(), data.as_ptr().cast());
         let call = Call { ranks: ranks.exchange(&stop), src, dst, count: 3 };
-        launch(target, &format!("one_shot_sum_{}", t.name), [1, LINES], &call)?;
+        launch(target, name, [1, way.threads()], &call)?;
     }
     Ok(())
 }
@@ -351,6 +429,8 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
             add_trial(&mut all, "comm", target, t.name.into(), Box::new(move |target, _| sums(target, *t)));
             let name = format!("norm_{}", t.name);
             add_trial(&mut all, "comm", target, name, Box::new(move |target, _| norms(target, *t)));
+            let name = format!("marked_{}", t.name);
+            add_trial(&mut all, "comm", target, name, Box::new(move |target, _| marked(target, *t)));
         }
         add_trial(&mut all, "comm", target, "meet".into(), Box::new(|target, _| meets(target)));
         add_trial(&mut all, "comm", target, "stop".into(), Box::new(|target, _| stops(target)));

@@ -229,6 +229,16 @@ CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
   return words;
 }
 CRK_FN uint64_t load_published(const uint64_t *from) { return *reinterpret_cast<const volatile uint64_t *>(from); }
+/* The barrier and the release order the stores of the whole block. */
+CRK_FN void wait_until_sent() {}
+CRK_FN void publish_behind(uint64_t *p, uint64_t value) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(p), "l"(value) : "memory");
+}
+CRK_FN uint64_t load_mark(const uint64_t *from) {
+  uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+}
 CRK_FN void pause_wave() {}
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {

@@ -36,17 +36,6 @@ CRK_FN pack<float, V> load_passed(const float *src) {
   return values;
 }
 
-/* Waits until the stores of this wave are done, as far as other units see them. On GCN and CDNA a release fence would
- * also write an L2 cache of MI300 back, which atomic stores (store_passed) have no need of. There vmcnt counts stores
- * too. Elsewhere the fence is only a wait. */
-CRK_FN void wait_for_stores() {
-#if CRK_ARCH_LANES == 64
-  __asm__ volatile("s_waitcnt vmcnt(0)" : : : "memory");
-#else
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
-#endif
-}
-
 CRK_FN bool last_of_blocks(uint32_t *ticket, uint32_t blocks, float *word) {
   wait_for_stores();
   barrier();

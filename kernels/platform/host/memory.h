@@ -109,6 +109,9 @@ CRK_FN uint64_t load_published(const uint64_t *from) { return __atomic_load_n(fr
 CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
   return {{load_published(from), load_published(from + 1)}};
 }
+CRK_FN void wait_until_sent() {}
+CRK_FN void publish_behind(uint64_t *p, uint64_t value) { __atomic_store_n(p, value, __ATOMIC_RELEASE); }
+CRK_FN uint64_t load_mark(const uint64_t *from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
 /* Another thread writes what this one waits for, and may need its core. */
 CRK_FN void pause_wave() {
 #if !defined(_WIN32)
