@@ -268,7 +268,7 @@ fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     for kernel in subject.kernels()? {
         let by_name = roots.contains(root_of(&kernel.name));
         let candles_own = by_name && subject.module == "quantized";
-        let widest = kernel.name.starts_with("one_shot_norm_")
+        let widest = ["one_shot_norm_", "marked_norm_"].iter().any(|start| kernel.name.starts_with(start))
             || kernel.name.contains("norm_")
                 && (kernel.name.ends_with("_few") || kernel.wave == 64 && kernel.name.ends_with("_wide"));
         if !candles_own && (by_name || widest) != (kernel.max_threads == 1024) {

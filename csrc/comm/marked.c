@@ -3,7 +3,9 @@
 #include "comm/transport.h"
 #include "launch/launcher.h"
 
-enum { PACK_BYTES = 16 };
+/* The bytes of a sum. With more, RCCL and NCCL are faster: each launch here has a begin and an end of its own. A norm
+ * has no such limit, because it would be another launch there. */
+enum { PACK_BYTES = 16, MOST_SUM_BYTES = 32 << 20 };
 
 static crk_status_t sum_kernel(crk_device_t device, uint32_t type, crk_function_t *function) {
   return CRK_KERNEL_GET(device, CRK_SLOT_MARKED + type, CRK_MODULE_COMM, function, "marked_sum_%s",
@@ -27,7 +29,7 @@ crk_status_t crk_priv_marked_load(crk_device_t device) {
 /* Not beside other work, whose blocks would wait for these. */
 bool crk_priv_marked_takes(const crk_comm_call_t *call) {
   return crk_priv_peers_add(call) && call->comm->size == 2 && call->device == call->comm->device &&
-         call->count * crk_dtype_size(call->dtype) <= (uint64_t)CRK_MOST_MARKED_BYTES;
+         call->count * crk_dtype_size(call->dtype) <= MOST_SUM_BYTES;
 }
 
 static crk_status_t start_sum(const crk_comm_call_t *call, crk_function_t function, size_t first, size_t count) {
@@ -62,8 +64,7 @@ bool crk_priv_marked_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm) {
   uint32_t type;
   return self->peers.is_ready && self->size == 2 && crk_priv_peers_type(norm->dtype, &type) &&
          norm->cols <= CRK_PARTS * CRK_PART_BYTES && norm->cols * crk_dtype_size(norm->dtype) % PACK_BYTES == 0 &&
-         parts_of_row(norm) * CRK_PART_THREADS <= CRK_MOST_NORM_THREADS &&
-         norm->rows <= CRK_MOST_MARKED_BYTES / crk_dtype_size(norm->dtype) / norm->cols;
+         parts_of_row(norm) * CRK_PART_THREADS <= CRK_MOST_NORM_THREADS;
 }
 
 static crk_status_t start_norm(crk_comm_t self, crk_device_t device, crk_function_t function,

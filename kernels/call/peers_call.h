@@ -32,7 +32,6 @@ enum {
   CRK_PART_BYTES = 8 << 10,
   CRK_PARTS = 2048, /* of a launch, at most */
   CRK_PART_THREADS = 256, /* for each part */
-  CRK_MOST_MARKED_BYTES = 1 << 30, /* of a sum by marked parts */
   CRK_AREA_CHUNKS = 0,
   CRK_AREA_FLAGS = 2048,
   CRK_AREA_LINES = 4096,

@@ -28,7 +28,7 @@ pub struct Llama {
 
 /// A prompt of at least this many tokens for each rank is read in two halves: the all-reduce of one half runs while the
 /// other half is computed. For fewer tokens the smaller products cost more time than this saves.
-pub const HALVES_FROM: usize = 1024;
+pub const HALVES_FROM: usize = 1536;
 
 /// Tokens on their way through the layers.
 struct Part {

@@ -20,7 +20,7 @@ usage: llama_parallel FOLDER [OPTIONS]          config.json, tokenizer.json and 
   --prompt-tokens N  with --random: the number of tokens of the prompt, 128 if left out
   --tokens N         the most tokens to generate, 128 if left out
   --context N        the most tokens of prompt and text, 4096 if left out
-  --halves-from N    ranks read a prompt in two halves if it has N tokens for each of them, 1024 if left out: one half
+  --halves-from N    ranks read a prompt in two halves if it has N tokens for each of them, 1536 if left out: one half
                      is added among the ranks while the other half is computed
   --dtype D          bf16 if left out; f16, f32
   --temperature T    0 takes the most probable token always; 0 if left out
