@@ -154,9 +154,8 @@ impl Ranks {
     /// Returns what all areas must hold after the launch.
     fn deliver(&self, sources: &[Vec<u8>], units: &[Range<usize>]) -> Result<Vec<Vec<u8>>, String> {
         let mut areas = self.areas.iter().map(Guarded::read).collect::<Result<Vec<_>, _>>()?;
-        let counter = |unit: usize| -> [u8; 4] {
-            std::array::from_fn(|i| areas[self.rank][self.way.counter_at(unit) + i])
-        };
+        let counter =
+            |unit: usize| -> [u8; 4] { std::array::from_fn(|i| areas[self.rank][self.way.counter_at(unit) + i]) };
         let flags: Vec<u32> = (0..units.len()).map(|i| u32::from_le_bytes(counter(i)).wrapping_add(1)).collect();
         let mut put = |area: usize, from: usize| {
             for (unit, (bytes, &flag)) in units.iter().zip(&flags).enumerate() {
