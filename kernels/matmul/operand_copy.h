@@ -176,7 +176,28 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
   CRK_FN bool by_pieces() const {
     return this->way == (Across ? CRK_MATMUL_ALONG_ROWS : CRK_MATMUL_ALONG_K) && this->is_aligned != 0;
   }
-  CRK_FN void copy_some(uint32_t *room, uint64_t left) const { this->template copy_part<Across>(room, left); }
+  /* Copies a step that is not whole, or an operand that begin() cannot copy. */
+  CRK_FN void copy_some(uint32_t *room, uint64_t left) const {
+    if (!by_pieces() || (!Across && left % P::piece != 0)) {
+      this->template copy_part<Across>(room, left);
+      return;
+    }
+    const copies mine(tile::address(room, own.row, own.part), this->first + offset);
+    CRK_NO_UNROLL
+    for (int n = 0; n < P::loads; n++) {
+      const uint32_t line = own.row + P::row_add(n), column = (own.part + P::part_add(n)) * P::piece;
+      const bool present = (Across ? column : line) < this->rows && (Across ? line : column) < left;
+      mine.begin16_or_zeros(tile::distance(P::row_add(n), P::part_add(n)), bytes_to(n), present);
+    }
+    copies::end_group();
+    copies::template wait<0>();
+  }
+
+  /* The bytes from this thread's first piece to its piece n. */
+  CRK_FN uint64_t bytes_to(int n) const {
+    return static_cast<uint64_t>(next_line) * static_cast<uint32_t>(n % P::passes) +
+           P::part_add(n) * P::piece * sizeof(T);
+  }
 
   CRK_FN void begin(uint32_t *room, bool wanted) const {
     const copies mine(tile::address(room, own.row, own.part), this->first + offset);
@@ -185,10 +206,7 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
     for (int n = 0; n < P::loads; n++) {
       /* A piece across the rows has only rows that exist, or none. */
       const bool present = Across ? (own.part + P::part_add(n)) * P::piece < count : own.row + P::row_add(n) < count;
-      mine.begin16_or_zeros(tile::distance(P::row_add(n), P::part_add(n)),
-                            static_cast<uint64_t>(next_line) * static_cast<uint32_t>(n % P::passes) +
-                                P::part_add(n) * P::piece * sizeof(T),
-                            present);
+      mine.begin16_or_zeros(tile::distance(P::row_add(n), P::part_add(n)), bytes_to(n), present);
     }
   }
 };

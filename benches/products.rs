@@ -1,0 +1,180 @@
+//! The time of dense matrix products on a device: `crk_matmul` with x (m, k) and the transpose of weights (n, k). Each
+//! is a graph of 20 products, where the device has graphs. The weights take turns, so that no cache holds them. The
+//! last column is PyTorch's time of the same products on the same GPU.
+//!
+//! `CANDLE_ROCM_DEVICE=hip:0 cargo bench -p candle-rocm --features rocm --bench products [-- bf16 1x4096x4096]`
+use candle_rocm::cases::Values;
+use candle_rocm::measure::buffers::{CYCLE, repeated};
+use candle_rocm::measure::{Clock, Time};
+use candle_rocm::{Result, number_of_text, program};
+use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout};
+use std::process::{Command, ExitCode, Stdio};
+
+const HELP: &str = "\
+Times dense matrix products, of the library that computes them or of this crate's own kernels.
+
+usage: cargo bench -p candle-rocm --bench products -- [OPTION...] [DTYPE...] [MxNxK...]
+
+  DTYPE           f16, bf16, f32 or f64; bf16 and f16 if left out
+  MxNxK           a product, such as 16x14336x4096; a list of common ones if left out
+  --device NAME   the device to run on
+  --reps N        timed repetitions (20)
+  --torch PYTHON  also times PyTorch, by this Python
+  --help          this text
+
+  CANDLE_ROCM_BLAS=0 times this crate's own kernels only.
+";
+
+/// Decoding, a few tokens, prompts, products with a short side, and with more rows than a cache has.
+const PRODUCTS: [[usize; 3]; 13] = [
+    [1, 4096, 4096],
+    [1, 14336, 4096],
+    [1, 4096, 14336],
+    [1, 32000, 512],
+    [1, 128256, 2048],
+    [16, 14336, 4096],
+    [64, 14336, 4096],
+    [512, 14336, 4096],
+    [2048, 14336, 4096],
+    [4096, 4096, 4096],
+    [4096, 4096, 64],
+    [16384, 64, 4096],
+    [500, 4104, 4104],
+];
+
+/// The bytes of all weights that take turns, and the most of them.
+const WEIGHT_BYTES: usize = 256 << 20;
+const MOST_WEIGHTS: usize = 16;
+const CALLS: usize = 20;
+
+struct Options {
+    device: Option<String>,
+    reps: usize,
+    torch: Option<String>,
+    dtypes: Vec<DType>,
+    products: Vec<[usize; 3]>,
+}
+
+fn product_of_text(text: &str) -> Option<[usize; 3]> {
+    let sides = text.split('x').map(number_of_text).collect::<Option<Vec<_>>>()?;
+    <[usize; 3]>::try_from(sides).ok().filter(|sides| sides.iter().all(|side| *side > 0))
+}
+
+/// None after the help.
+fn options() -> std::result::Result<Option<Options>, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut options = Options { device: None, reps: 20, torch: None, dtypes: Vec::new(), products: Vec::new() };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("bench") => {} // cargo's
+            Long("device") => options.device = Some(parser.value()?.string()?),
+            Long("reps") => options.reps = parser.value()?.parse::<usize>()?.max(1),
+            Long("torch") => options.torch = Some(parser.value()?.string()?),
+            Value(word) => {
+                let word = word.string()?;
+                let dtypes = [DType::F16, DType::BF16, DType::F32, DType::F64];
+                match dtypes.into_iter().find(|dtype| dtype.name() == Some(word.as_str())) {
+                    Some(dtype) => options.dtypes.push(dtype),
+                    None => options.products.push(
+                        product_of_text(&word).ok_or_else(|| format!("{word} is neither a dtype nor a product"))?,
+                    ),
+                }
+            }
+            Short('h') | Long("help") => {
+                print!("{HELP}");
+                return Ok(None);
+            }
+            other => return Err(other.unexpected()),
+        }
+    }
+    if options.dtypes.is_empty() {
+        options.dtypes = vec![DType::BF16, DType::F16];
+    }
+    if options.products.is_empty() {
+        options.products = PRODUCTS.to_vec();
+    }
+    Ok(Some(options))
+}
+
+/// How many weights take turns.
+fn weights_of([_, n, k]: [usize; 3], dtype: DType) -> usize {
+    WEIGHT_BYTES.div_ceil(n * k * dtype.size()).clamp(1, MOST_WEIGHTS)
+}
+
+fn time(device: &Device, clock: &Clock<'_>, dtype: DType, product: [usize; 3]) -> Result<Time> {
+    let [m, n, k] = product;
+    let bytes = |elements: usize| elements * dtype.size();
+    let data = |elements: usize, seed: u64| -> Result<Buffer> {
+        let pattern = Values::Any.bytes(dtype, CYCLE.min(elements), seed);
+        repeated(device, &pattern, bytes(elements))
+    };
+    let (x, dst) = (data(m * k, 1)?, device.alloc(bytes(m * n))?);
+    let weights = (0..weights_of(product, dtype)).map(|i| data(n * k, 2 + i as u64)).collect::<Result<Vec<_>>>()?;
+    let (left, right) = (Layout::contiguous(&[m, k])?, Layout::strided(&[k, n], &[1, k], 0)?);
+    let call = |i: usize| device.matmul(dtype, (&left, &x), (&right, &weights[i % weights.len()]), &dst);
+    call(0)?; // opens the library
+    device.synchronize()?;
+    if device.info()?.backend == Backend::Cpu {
+        return clock.time(|i| Ok(call(i)?));
+    }
+    let (graph, ()) = device.capture(|| (0..CALLS).try_for_each(call))?;
+    // SAFETY: the buffers outlive the graph.
+    let time = clock.time(|_| Ok(unsafe { graph.launch() }?))?;
+    let each = |seconds: f64| seconds / CALLS as f64;
+    Ok(Time { median: each(time.median), low: each(time.low), high: each(time.high) })
+}
+
+/// The microseconds that PyTorch takes for each product of each dtype, in graphs of as many calls.
+fn torch_times(python: &str, options: &Options) -> Result<Vec<f64>> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/measure/products_torch.py");
+    let mut command = Command::new(python);
+    command.args([script, &CALLS.to_string(), &options.reps.to_string()]);
+    for &dtype in &options.dtypes {
+        for &product in &options.products {
+            let ([m, n, k], weights) = (product, weights_of(product, dtype));
+            command.arg(format!("{},{m},{n},{k},{weights}", dtype.name().unwrap_or("?")));
+        }
+    }
+    let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("{python}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| line.parse().map_err(|_| format!("PyTorch answers {line:?}").into())).collect()
+}
+
+fn run(options: &Options) -> Result<()> {
+    let beside = options.torch.as_ref().map(|python| torch_times(python, options)).transpose()?;
+    let mut beside = beside.unwrap_or_default().into_iter();
+    let device = program::open(options.device.as_deref())?;
+    let (info, clock) = (device.info()?, Clock::new(&device, options.reps)?);
+    println!("{} ({}), {}\n", info.name(), info.architecture(), device.blas()?);
+    println!("| dtype | m x n x k | us | Tflop/s | TB/s | PyTorch, us | its part of our time |");
+    println!("|---|---|---|---|---|---|---|");
+    for &dtype in &options.dtypes {
+        for &[m, n, k] in &options.products {
+            let seconds = time(&device, &clock, dtype, [m, n, k])?.median;
+            let flops = 2.0 * m as f64 * n as f64 * k as f64 / seconds * 1e-12;
+            let moved = ((m + n) * k + m * n) as f64 * dtype.size() as f64 / seconds * 1e-12;
+            let torch = beside.next().map_or("- | -".into(), |us| format!("{us:.1} | {:.2}", us * 1e-6 / seconds));
+            let name = dtype.name().unwrap_or("?");
+            println!("| {name} | {m} x {n} x {k} | {:.1} | {flops:.1} | {moved:.2} | {torch} |", seconds * 1e6);
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match options() {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(options)) => match run(&options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        },
+        Err(error) => {
+            eprintln!("{error}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
