@@ -1,6 +1,6 @@
 /* Sums of many elements between two GPUs of one host, by the copy engines: each rank copies its elements to the other
- * one, and both add. Kernels, the library's and those of marked.c, would take units from whatever is computed beside the
- * sum. Without other work they are faster, because they send and add at the same time.
+ * one, and both add. Kernels, the library's and those of marked.c, would take units from whatever is computed beside
+ * the sum. Without other work they are faster, because they send and add at the same time.
  *
  * The elements are cut into pieces. A rank copies a piece to one of two slots in the other rank's exchange area, the
  * kernel `meet` waits for the other's piece, and an element-wise kernel adds. All of it is in one stream. So a rank

@@ -1,5 +1,5 @@
-/* Sums of many elements between two GPUs of one host, by kernels of our own (kernels/comm/marked.h). Each rank sends its
- * elements to the other one in a single step, and a norm follows in the same launch. */
+/* Sums of many elements between two GPUs of one host, by kernels of our own (kernels/comm/marked.h). Each rank sends
+ * its elements to the other one in a single step, and a norm follows in the same launch. */
 #include "comm/transport.h"
 #include "launch/launcher.h"
 

@@ -143,9 +143,9 @@ CRK_FN uint64_t load_published(const uint64_t *from) {
 CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
   return {{load_published(from), load_published(from + 1)}};
 }
-/* Waits until the stores of this wave are done, as far as whoever the stores are for sees them. On GCN and CDNA a release fence would
- * also write an L2 cache of MI300 back, which atomic stores (store_passed) have no need of. There vmcnt counts stores
- * too. Elsewhere the fence is only a wait. */
+/* Waits until the stores of this wave are done: until whoever they are for sees them. On GCN and CDNA a release fence
+ * would also write an L2 cache of MI300 back, which atomic stores (store_passed, store_for_peers) have no need of.
+ * There vmcnt counts stores too. Elsewhere the fence is only a wait. */
 CRK_FN void wait_for_stores() {
 #if CRK_ARCH_LANES == 64
   __asm__ volatile("s_waitcnt vmcnt(0)" : : : "memory");
