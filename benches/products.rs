@@ -1,6 +1,6 @@
 //! The time of dense matrix products on a device: `crk_matmul` with x (m, k) and the transpose of weights (n, k). Each
-//! is a graph of 20 products, where the device has graphs. The weights take turns, so that no cache holds them. The
-//! last column is PyTorch's time of the same products on the same GPU.
+//! is a graph of 20 products, where the device has graphs. Up to 16 weights take turns, so that only small ones stay in
+//! a cache. The last columns are PyTorch's time of the same products on the same GPU, and its ratio to ours.
 //!
 //! `CANDLE_ROCM_DEVICE=hip:0 cargo bench -p candle-rocm --features rocm --bench products [-- bf16 1x4096x4096]`
 use candle_rocm::cases::Values;
@@ -137,6 +137,9 @@ fn torch_times(python: &str, options: &Options) -> Result<Vec<f64>> {
         }
     }
     let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("{python}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{python} {script}: {}", output.status).into());
+    }
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().map(|line| line.parse().map_err(|_| format!("PyTorch answers {line:?}").into())).collect()
 }
@@ -147,7 +150,7 @@ fn run(options: &Options) -> Result<()> {
     let device = program::open(options.device.as_deref())?;
     let (info, clock) = (device.info()?, Clock::new(&device, options.reps)?);
     println!("{} ({}), {}\n", info.name(), info.architecture(), device.blas()?);
-    println!("| dtype | m x n x k | us | Tflop/s | TB/s | PyTorch, us | its part of our time |");
+    println!("| dtype | m x n x k | us | Tflop/s | TB/s | PyTorch, us | PyTorch / ours |");
     println!("|---|---|---|---|---|---|---|");
     for &dtype in &options.dtypes {
         for &[m, n, k] in &options.products {

@@ -29,7 +29,7 @@ CRK_ONE_SHOT_NORMS(bf16, crk::bf16)
     crk::marked_sum<T>(CRK_ND_ARGUMENT(call));                                                \
   }                                                                                           \
   CRK_COOPERATIVE(marked_norm_##suffix, CRK_MOST_NORM_THREADS, (crk_peer_norm_call_t call)) { \
-    crk::marked_norm<T, CRK_PART_BYTES / CRK_PART_THREADS / 16>(CRK_ND_ARGUMENT(call));       \
+    crk::marked_norm<T>(CRK_ND_ARGUMENT(call));                                               \
   }
 CRK_MARKED(f32, float)
 CRK_MARKED(f16, crk::f16)

@@ -1,4 +1,4 @@
-// include/ fnv1a 5d3ba568d992955bf76c3bfa13fa6117
+// include/ fnv1a 20e47e25e380930da0e90ada5b4eb573
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1086,11 +1086,11 @@ unsafe extern "C" {
  This library does some sums of F32, F16 and BF16 by itself, among 2 to 8 GPUs of one host that reach each other's
  memory. AMD GPUs also need fine-grained memory, which they have on PCIe only with HSA_FORCE_FINE_GRAIN_PCIE=1.
  crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of up to
- 128 KiB are one launch, and so are those of up to 16 MiB among two GPUs; up to 32 MiB they are two. With
- crk_comm_run_beside, sums of at least 1 MiB among two NVIDIA GPUs, or two AMD GPUs of CDNA 2 or later, are copies and
- two launches for each of them, unless they are captured. The elements of rank 0, 1, 2, ... are added in this order,
- in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or
- NCCL.*/
+ 128 KiB are one launch. Among two NVIDIA GPUs, or two AMD GPUs of CDNA 2 or later, sums of up to 32 MiB are a launch
+ for each 16 MiB. With crk_comm_run_beside they are copies and two launches for each 8 MiB instead, of any size from 1
+ MiB on, unless they are captured. All other sums are left to RCCL or NCCL. The elements of rank 0, 1, 2, ... are
+ added in this order, in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves
+ all sums to RCCL or NCCL.*/
     pub fn crk_comm_all_reduce(
         self_: crk_comm_t,
         dtype: crk_dtype_t,
@@ -1108,9 +1108,9 @@ unsafe extern "C" {
 
  One launch where this library does small sums by itself, rows are whole pieces of 8 bytes, and few: a row of up to 8
  KiB counts as whole pieces of 2 KiB, one of up to 16 KiB as pieces of 4 KiB, and all rows together have at most 128
- KiB. Among two GPUs, a launch for each 16 MiB where rows are whole pieces of 16 bytes and have at most 32 KiB; a row
- counts as whole pieces of 8 KiB. Else crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or
- BF16. Not within a group: fails there with CRK_INVALID_ARGUMENT.*/
+ KiB. A launch for each 16 MiB among two GPUs as in crk_comm_all_reduce, without crk_comm_run_beside, where rows are
+ whole pieces of 16 bytes, and 2 to 32 KiB; a row counts as whole pieces of 8 KiB. Else crk_comm_all_reduce in place
+ and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there with CRK_INVALID_ARGUMENT.*/
     pub fn crk_comm_add_rms_norm(
         self_: crk_comm_t,
         dtype: crk_dtype_t,

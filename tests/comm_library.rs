@@ -224,24 +224,20 @@ fn a_runtime_that_does_not_know_fine_grained_memory() {
 fn gpus_without_ordered_copies() {
     with_peer_memory("gpus_without_ordered_copies", "gfx1100", || {
         on_ranks(2, PATIENCE, |comm| {
-            let side = open(comm.rank());
             for count in [1000, 1_000_000] {
                 let ones = comm.device().upload(&vec![1f32; count]).expect("memory");
-                comm.device().synchronize().expect("an upload");
-                // SAFETY: the streams are idle before and after the call, and `side` outlives it.
-                unsafe { comm.run_beside(Some(&side)) }.expect("a handle of the same device");
                 comm.all_reduce_in_place(F32, SUM, &ones, count).expect("a sum");
                 comm.wait(PATIENCE).expect("the sum");
                 assert!(floats(&ones).iter().all(|sum| *sum == 2.0));
             }
-            // SAFETY: the communicator's own handle.
-            unsafe { comm.run_beside(None) }.expect("the own handle");
+            norm_of_sums(comm, 20, 4096);
         });
         let controls = Controls::get();
         let launches = controls.launches();
         assert!(launches.iter().any(|line| line.starts_with("one_shot")), "{launches:?}");
-        assert!(launches.iter().all(|line| line != "meet 1"), "{launches:?}");
-        assert_eq!(controls.collectives().iter().filter(|line| line.starts_with("ncclAllReduce")).count(), 2);
+        let is_ordered = |line: &String| line == "meet 1" || line.starts_with("marked");
+        assert!(!launches.iter().any(is_ordered), "{launches:?}");
+        assert_eq!(controls.collectives().iter().filter(|line| line.starts_with("ncclAllReduce")).count(), 2 * 2);
     });
 }
 
@@ -317,13 +313,12 @@ fn small_sums_in_groups() {
 #[test]
 fn large_sums_of_two() {
     with_peer_memory("large_sums_of_two", "gfx90a", || {
-        let (few, more) = (40_001, 5_000_001);
+        let (few, piece, more) = (40_001, 2_000_001, 5_000_001);
         on_ranks(2, PATIENCE, |comm| {
             let (rank, device) = (comm.rank(), comm.device());
             let side = open(rank);
-            for (round, (count, beside)) in
-                [(few, false), (more, true), (more, true), (more, false), (few, true)].into_iter().enumerate()
-            {
+            let rounds = [(few, false), (more, true), (more, true), (more, false), (few, true), (piece, true)];
+            for (round, (count, beside)) in rounds.into_iter().enumerate() {
                 let mine: Vec<f32> = (0..count).map(|i| (i % 1000 + 1000 * rank + round) as f32).collect();
                 let src = device.upload(&mine).expect("memory");
                 let other = device.alloc(4 * count).expect("memory");
@@ -339,19 +334,20 @@ fn large_sums_of_two() {
             }
             // SAFETY: the communicator's own handle.
             unsafe { comm.run_beside(None) }.expect("the own handle");
-            // The last two are rows of eight parts, and rows that are no whole packs.
-            for (rows, cols) in [(70, 4096), (5000, 64), (3, 8192), (9, 16384), (33, 1025)] {
+            // The last three are rows of eight parts, rows that are no whole packs, and short rows.
+            for (rows, cols) in [(70, 4096), (5000, 512), (3, 8192), (9, 16384), (33, 1025), (1000, 64)] {
                 norm_of_sums(comm, rows, cols);
             }
         });
         let controls = Controls::get();
         let launches = controls.launches();
         let count = |wanted: &str| launches.iter().filter(|line| *line == wanted).count();
-        assert_eq!(count("meet 1"), 2 * 2 * 3, "three pieces in each of two rounds beside");
+        assert_eq!(count("meet 1"), 2 * (3 + 3 + 1), "three pieces in each of two rounds beside, then one");
         assert_eq!(count("marked_sum_f32 20"), 2);
         assert_eq!([count("marked_sum_f32 2048"), count("marked_sum_f32 394")], [2, 2], "two launches");
         assert_eq!([count("marked_norm_f32 70"), count("marked_norm_f32 3")], [2, 2]);
-        assert_eq!([count("marked_sum_f32 72"), count("marked_sum_f32 17")], [2, 2], "a sum, then a norm");
+        let sums = ["72", "17", "32"].map(|parts| count(&format!("marked_sum_f32 {parts}")));
+        assert_eq!(sums, [2; 3], "a sum, then a norm");
         assert_eq!([count("marked_norm_f32 2048"), count("marked_norm_f32 904")], [4, 2], "three launches");
         let by_the_library = controls.collectives();
         assert_eq!(by_the_library.iter().filter(|line| line.starts_with("ncclAllReduce")).count(), 2);

@@ -429,7 +429,8 @@ impl Drop for Pending {
 
 impl AllReduce {
     /// The sum over all ranks of `x`, plus `residual`, and the RMS norm of that: both results. For few elements it is
-    /// one launch. It uses the memory of `x`, which nothing else may use any more. All tensors are contiguous.
+    /// one launch, and among two GPUs a launch for each 16 MiB. It uses the memory of `x`, which nothing else may use
+    /// any more. All tensors are contiguous.
     pub fn add_rms_norm(&self, x: Tensor, residual: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
         let op = "all_reduce_add_rms_norm";
         let [(x_s, x_l), (residual_s, residual_l), (weight_s, weight_l)] =

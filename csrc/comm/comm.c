@@ -346,7 +346,6 @@ crk_status_t crk_comm_run_beside(crk_comm_t self, crk_device_t side) {
                   side->context->info.name, self->device->context->info.name);
     if (self->peers.is_ready) {
       CRK_TRY(crk_priv_one_shot_load(side));
-      CRK_TRY(crk_priv_marked_load(side));
       CRK_TRY(crk_priv_copied_load(side));
     }
   }

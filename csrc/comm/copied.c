@@ -36,7 +36,7 @@ crk_status_t crk_priv_copied_load(crk_device_t device) {
 bool crk_priv_copied_takes(const crk_comm_call_t *call) {
   crk_comm_t self = call->comm;
   const size_t bytes = call->count * crk_dtype_size(call->dtype);
-  return crk_priv_peers_add(call) && self->peers.takes_copies && self->size == 2 && bytes >= LEAST_BYTES &&
+  return crk_priv_peers_add(call) && self->peers.keeps_order && self->size == 2 && bytes >= LEAST_BYTES &&
          call->device != self->device && !crk_priv_capturing(call->device);
 }
 

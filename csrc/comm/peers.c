@@ -30,7 +30,7 @@ static void let_go(crk_comm_area_t *area) {
 typedef struct record {
   uint32_t is_ready; /* the rank has all that it needs */
   uint32_t has_handle;
-  uint32_t takes_copies;
+  uint32_t keeps_order;
   uint64_t process[3]; /* the same in all ranks of a process, and in no other */
   char host[64]; /* empty if the system has no name for it */
   uint64_t area; /* a crk_comm_area_t of that process */
@@ -63,9 +63,9 @@ static crk_status_t prepare(crk_comm_t self, record_t *mine) {
     return crk_priv_error(CRK_UNSUPPORTED, "no memory for peers");
   }
   CRK_TRY(crk_priv_one_shot_load(device));
-  CRK_TRY(crk_priv_marked_load(device));
-  mine->takes_copies = driver->peer_copies_in_order(device->driver_device);
-  if (mine->takes_copies) {
+  mine->keeps_order = driver->peer_copies_in_order(device->driver_device);
+  if (mine->keeps_order) {
+    CRK_TRY(crk_priv_marked_load(device));
     CRK_TRY(crk_priv_copied_load(device));
   }
   crk_comm_area_t *area = calloc(1, sizeof *area);
@@ -155,10 +155,10 @@ static crk_status_t agree(crk_comm_t self, const char *where, char *memory) {
     mine.is_ready = rank == self->rank || reach(self, rank, &mine);
   }
   CRK_TRY(exchange(self, where, memory, &mine));
-  self->peers.is_ready = self->peers.takes_copies = true;
+  self->peers.is_ready = self->peers.keeps_order = true;
   for (uint32_t rank = 0; rank < self->size; rank++) {
     self->peers.is_ready = self->peers.is_ready && records_of(self, rank)->is_ready;
-    self->peers.takes_copies = self->peers.takes_copies && records_of(self, rank)->takes_copies;
+    self->peers.keeps_order = self->peers.keeps_order && records_of(self, rank)->keeps_order;
   }
   return CRK_OK;
 }

@@ -82,7 +82,7 @@ typedef struct crk_comm_area crk_comm_area_t;
 /* The exchange areas of peers.c. Empty where the ranks do not use them. */
 typedef struct crk_comm_peers {
   bool is_ready; /* on all ranks */
-  bool takes_copies; /* the copy engines may write to the areas, on all ranks */
+  bool keeps_order; /* a GPU sees what was written to its area before a word that tells of it; on all ranks */
   uint64_t *host; /* in coherent host memory: host[0] stops the kernels if it is not 0 */
   void *areas[CRK_PEERS]; /* the area of each rank, as this GPU sees it */
   crk_comm_area_t *held[CRK_PEERS]; /* the areas of this process */
@@ -183,12 +183,20 @@ bool crk_priv_peers_type(crk_dtype_t dtype, uint32_t *type);
 bool crk_priv_peers_add(const crk_comm_call_t *call);
 
 /* Sums through the areas: of few elements (one_shot.c), and of many by kernels (marked.c) or by the copy engines
- * (copied.c). `load` loads the kernels. `takes` says
- * whether a call is such a sum; the answer is the same on all ranks. `start` puts it into the stream; the caller has
- * entered the communicator. */
+ * (copied.c). `load` loads the kernels. `takes` says whether a call is such a sum; the answer is the same on all ranks.
+ * `start` puts it into the stream; the caller has entered the communicator. */
 crk_status_t crk_priv_one_shot_load(crk_device_t device);
 bool crk_priv_one_shot_takes(const crk_comm_call_t *call);
 crk_status_t crk_priv_one_shot_start(const crk_comm_call_t *call);
+
+crk_status_t crk_priv_marked_load(crk_device_t device);
+bool crk_priv_marked_takes(const crk_comm_call_t *call);
+crk_status_t crk_priv_marked_start(const crk_comm_call_t *call);
+
+crk_status_t crk_priv_copied_load(crk_device_t device);
+bool crk_priv_copied_takes(const crk_comm_call_t *call);
+crk_status_t crk_priv_copied_start(const crk_comm_call_t *call);
+
 /* The arguments of crk_comm_add_rms_norm. */
 typedef struct crk_comm_norm {
   crk_dtype_t dtype;
@@ -199,19 +207,11 @@ typedef struct crk_comm_norm {
   float eps;
 } crk_comm_norm_t;
 
-/* The same for the sum, the residual and the norm in one launch; for norm.c. */
+/* The same for a sum, the residual and the norm in one launch, or a launch for each piece of the rows; for norm.c. */
 bool crk_priv_one_shot_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm);
 crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, crk_device_t device, const crk_comm_norm_t *norm);
-
-crk_status_t crk_priv_marked_load(crk_device_t device);
-bool crk_priv_marked_takes(const crk_comm_call_t *call);
-crk_status_t crk_priv_marked_start(const crk_comm_call_t *call);
 bool crk_priv_marked_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm);
 crk_status_t crk_priv_marked_norm_start(crk_comm_t self, crk_device_t device, const crk_comm_norm_t *norm);
-
-crk_status_t crk_priv_copied_load(crk_device_t device);
-bool crk_priv_copied_takes(const crk_comm_call_t *call);
-crk_status_t crk_priv_copied_start(const crk_comm_call_t *call);
 
 /* The communicators of some calls, each once, in the order of their addresses. */
 typedef struct crk_comm_set {

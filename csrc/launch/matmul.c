@@ -404,7 +404,7 @@ static bool is_blas_faster(crk_device_t self, const problem_t *problem, launch_v
 
 /* Whether the kernels for f32 are faster than cuBLAS, which does not use matrix cores unless TF32 is allowed. They are
  * where both operands are copied along k, 16 bytes at once, large tiles keep three quarters of the units busy, and a
- * row has at least LEAST_FLOAT_K numbers. On an H200 they then take 0.77 to 0.92 of cuBLAS's time. */
+ * row has at least LEAST_FLOAT_K numbers. On an H200 they then take 0.73 to 1.0 of cuBLAS's time. */
 static bool is_float_tile_faster(crk_device_t self, problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   if (self->driver->backend != CRK_BACKEND_CUDA || problem->dtype != CRK_DTYPE_F32 || !self->context->has_float_cores ||

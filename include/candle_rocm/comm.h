@@ -20,8 +20,9 @@
  * - The work runs in the stream of the rank's device handle, in the order of the calls. It may be captured in a graph.
  *   Then the communicator must live until that graph is destroyed. The call returns before the work is done, but on
  *   the CPU device it returns afterwards.
- * - Collectives of two communicators among the same GPUs must not run at the same time: their kernels may hold the
- *   GPUs, and wait for each other. Give them to one stream on each rank, in the same order.
+ * - A collective may hold a GPU while it waits for the other ranks. So the collectives of communicators that share a
+ *   GPU must not run at the same time: give them to one stream on each GPU, in the same order on all. And what a rank
+ *   waits for before it calls a collective must not need a GPU whose rank has begun it.
  * - RCCL and NCCL keep a communicator until the graphs with its collectives are destroyed. A call that ends a
  *   communicator after a failure then lasts a second longer, and a thread of this library waits for the graphs. Destroy
  *   them before the program ends, or unloads this library.
@@ -198,11 +199,11 @@ CRK_API crk_status_t crk_comm_group_end(void);
  * This library does some sums of F32, F16 and BF16 by itself, among 2 to 8 GPUs of one host that reach each other's
  * memory. AMD GPUs also need fine-grained memory, which they have on PCIe only with HSA_FORCE_FINE_GRAIN_PCIE=1.
  * crk_comm_create must have created the ranks, and a group must have no other call of the communicator. Sums of up to
- * 128 KiB are one launch, and so are those of up to 16 MiB among two GPUs; up to 32 MiB they are two. With
- * crk_comm_run_beside, sums of at least 1 MiB among two NVIDIA GPUs, or two AMD GPUs of CDNA 2 or later, are copies and
- * two launches for each of them, unless they are captured. The elements of rank 0, 1, 2, ... are added in this order,
- * in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves all sums to RCCL or
- * NCCL. */
+ * 128 KiB are one launch. Among two NVIDIA GPUs, or two AMD GPUs of CDNA 2 or later, sums of up to 32 MiB are a launch
+ * for each 16 MiB. With crk_comm_run_beside they are copies and two launches for each 8 MiB instead, of any size from 1
+ * MiB on, unless they are captured. All other sums are left to RCCL or NCCL. The elements of rank 0, 1, 2, ... are
+ * added in this order, in f32, and rounded once. The environment variable CANDLE_ROCM_COMM_PEERS=0, on one rank, leaves
+ * all sums to RCCL or NCCL. */
 CRK_API crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk_comm_op_t op, crk_const_view_t src,
                                          crk_view_t dst, size_t count);
 
@@ -213,9 +214,9 @@ CRK_API crk_status_t crk_comm_all_reduce(crk_comm_t self, crk_dtype_t dtype, crk
  *
  * One launch where this library does small sums by itself, rows are whole pieces of 8 bytes, and few: a row of up to 8
  * KiB counts as whole pieces of 2 KiB, one of up to 16 KiB as pieces of 4 KiB, and all rows together have at most 128
- * KiB. Among two GPUs, a launch for each 16 MiB where rows are whole pieces of 16 bytes and have at most 32 KiB; a row
- * counts as whole pieces of 8 KiB. Else crk_comm_all_reduce in place and crk_add_rms_norm. The dtype is F32, F16 or
- * BF16. Not within a group: fails there with CRK_INVALID_ARGUMENT. */
+ * KiB. A launch for each 16 MiB among two GPUs as in crk_comm_all_reduce, without crk_comm_run_beside, where rows are
+ * whole pieces of 16 bytes, and 2 to 32 KiB; a row counts as whole pieces of 8 KiB. Else crk_comm_all_reduce in place
+ * and crk_add_rms_norm. The dtype is F32, F16 or BF16. Not within a group: fails there with CRK_INVALID_ARGUMENT. */
 CRK_API crk_status_t crk_comm_add_rms_norm(crk_comm_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t x,
                                            crk_const_view_t residual, crk_const_view_t alpha, crk_view_t sum,
                                            crk_view_t dst, float eps);

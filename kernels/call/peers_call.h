@@ -10,7 +10,7 @@
  *
  *   CRK_AREA_PIECES         two slots of CRK_PIECE_BYTES bytes (csrc/comm/copied.c)
  *   CRK_AREA_PART_COUNTERS  u32 counters of the parts' launches (comm/marked.h)
- *   CRK_AREA_MARKS          u64 marks of the parts, for two slots
+ *   CRK_AREA_MARKS          u64 marks of the parts, for two slots: the counter of the rank that sent the part
  *   CRK_AREA_PARTS          two slots of CRK_PARTS parts, of CRK_PART_BYTES bytes each
  *
  * Few elements are cut into chunks of CRK_CHUNK_BYTES bytes. A chunk has two slots, which take turns. A slot has
@@ -29,6 +29,7 @@ enum {
   CRK_CHUNK_BYTES = CRK_CHUNK_LINES * CRK_LINE_DATA,
   CRK_CHUNKS = 64, /* of an area: 128 KiB of elements */
   CRK_PIECE_BYTES = 8 << 20,
+  CRK_PACK_BYTES = 16, /* what a thread sends at once */
   CRK_PART_BYTES = 8 << 10,
   CRK_PARTS = 2048, /* of a launch, at most */
   CRK_PART_THREADS = 256, /* for each part */

@@ -12,8 +12,8 @@ namespace {
 /* A block has a row, and its threads P lines each. Rows are whole lines. */
 template <class T, int P>
 CRK_FN void one_shot_norm(const crk_peer_norm_call_t &call) {
-  CRK_SHARED(float, sums, CRK_MOST_NORM_THREADS / group_lanes);
-  row_end<T, line_elements<T>, P> row(call, sums);
+  CRK_SHARED(float, squares, CRK_MOST_NORM_THREADS / group_lanes);
+  row_end<T, line_elements<T>, P> row(call, squares);
   /* Blocks have whole chunks, so all lines of a thread have one place in their chunks. */
   const uint32_t chunks = call.threads * P / CRK_CHUNK_LINES, in_chunk = row.thread % CRK_CHUNK_LINES;
   const uint32_t first_chunk = block_index().x * chunks + row.thread / CRK_CHUNK_LINES;

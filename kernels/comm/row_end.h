@@ -22,8 +22,9 @@ CRK_FN void store_some(T *dst, const pack<T, V> &values, bool aligned) {
   }
 }
 
-/* A block has a row of whole packs of V elements, and its threads P packs each. For each p below P a thread calls
- * load, prefetch and add, in this order, and norm at the end. Then all threads of the block have met at a barrier. */
+/* The end of the row that a block has: whole packs of V elements, P of them for each thread. For each p below P a
+ * thread calls load, prefetch and add, in this order. It may skip packs that are not here, but not their prefetch. At
+ * the end all threads of the block call norm, in which they meet at a barrier. */
 template <class T, int V, int P>
 struct row_end {
   const crk_peer_norm_call_t &call;
@@ -31,17 +32,19 @@ struct row_end {
   const uint64_t row_first;
   const bool aligned;
   float squares;
-  float *const sums; /* shared memory, for CRK_MOST_NORM_THREADS / group_lanes numbers */
-  pack<T, V> x[P], scales[P];
+  float *const shared; /* for CRK_MOST_NORM_THREADS / group_lanes numbers */
+  pack<T, V> x[P]; /* the residual; from `add` on its sum with the row */
+  pack<T, V> scales[P];
 
-  CRK_FN row_end(const crk_peer_norm_call_t &of, float *shared)
+  CRK_FN row_end(const crk_peer_norm_call_t &of, float *shared_numbers)
       : call(of),
         thread(thread_index().x),
         row_first(static_cast<uint64_t>(block_index().x) * of.cols),
         aligned((reinterpret_cast<uintptr_t>(of.sum) | reinterpret_cast<uintptr_t>(of.dst)) % (V * sizeof(T)) == 0),
         squares(0.0f),
-        sums(shared) {}
+        shared(shared_numbers) {}
 
+  /* The column of pack p, and whether the row has it. */
   CRK_FN uint32_t column(int p) const { return (thread + static_cast<uint32_t>(p) * call.threads) * V; }
   CRK_FN bool is_here(int p) const { return column(p) < call.cols; }
 
@@ -76,11 +79,11 @@ struct row_end {
   CRK_FN void norm() {
     squares = butterfly<32>(squares, plus());
     if (thread % group_lanes == 0) {
-      sums[thread / group_lanes] = squares;
+      shared[thread / group_lanes] = squares;
     }
     shared_barrier();
     const uint32_t group = thread % group_lanes;
-    squares = butterfly<32>(group < call.threads / group_lanes ? sums[group] : 0.0f, plus());
+    squares = butterfly<32>(group < call.threads / group_lanes ? shared[group] : 0.0f, plus());
     const float scale = rsqrt(squares / static_cast<float>(call.cols) + call.eps);
     CRK_UNROLL
     for (int p = 0; p < P; p++) {

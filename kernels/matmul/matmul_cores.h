@@ -230,6 +230,11 @@ CRK_FN void add_rest(Team &team, Left &left, Right &right, uint32_t *room, uint6
   shared_barrier();
   left.copy_some(room, rest);
   right.copy_some(room + Left::tile::words, rest);
+  if constexpr (Left::is_direct || Right::is_direct) {
+    using copies = choose<Left::is_direct || Right::is_direct, async_copies, void>; /* as in add_direct_steps */
+    copies::end_group();
+    copies::template wait<0>();
+  }
   shared_barrier();
   team.add_step(room, room + Left::tile::words);
   left.advance();

@@ -176,9 +176,9 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
   CRK_FN bool by_pieces() const {
     return this->way == (Across ? CRK_MATMUL_ALONG_ROWS : CRK_MATMUL_ALONG_K) && this->is_aligned != 0;
   }
-  /* Copies a step that is not whole, or an operand that begin() cannot copy. */
+  /* Copies a step that is not whole, or an operand that begin() cannot copy. The copies may be under way afterwards. */
   CRK_FN void copy_some(uint32_t *room, uint64_t left) const {
-    if (!by_pieces() || (!Across && left % P::piece != 0)) {
+    if (!by_pieces() || (!Across && left < Depth && left % P::piece != 0)) {
       this->template copy_part<Across>(room, left);
       return;
     }
@@ -189,8 +189,6 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
       const bool present = (Across ? column : line) < this->rows && (Across ? line : column) < left;
       mine.begin16_or_zeros(tile::distance(P::row_add(n), P::part_add(n)), bytes_to(n), present);
     }
-    copies::end_group();
-    copies::template wait<0>();
   }
 
   /* The bytes from this thread's first piece to its piece n. */

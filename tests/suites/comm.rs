@@ -113,7 +113,8 @@ impl Way {
         if self == Way::Lines { COUNTERS + CHUNKS * 2 * size * LINES * 16 } else { SLOTS + 2 * PARTS * PART }
     }
 
-    /// Writes to `area` what rank `from` sends in `unit`: `data`, and zeros behind it.
+    /// Writes to `area` what rank `from` sends in `unit`: `data`, and zeros behind it, to the end of the chunk or of
+    /// the last 16 bytes of a part.
     fn put(self, area: &mut [u8], (from, size): (usize, usize), (unit, flag): (usize, u32), data: &[u8]) {
         let slot = (flag & 1) as usize;
         if self == Way::Lines {
@@ -122,7 +123,7 @@ impl Way {
                 area[at..][..16].copy_from_slice(&line_of(data, line * 8, flag));
             }
         } else {
-            let part = &mut area[SLOTS + (slot * PARTS + unit) * PART..][..PART];
+            let part = &mut area[SLOTS + (slot * PARTS + unit) * PART..][..data.len().next_multiple_of(16)];
             part.fill(0);
             part[..data.len()].copy_from_slice(data);
             area[MARKS + (slot * PARTS + unit) * 8..][..8].copy_from_slice(&u64::from(flag).to_le_bytes());

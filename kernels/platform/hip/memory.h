@@ -143,18 +143,16 @@ CRK_FN uint64_t load_published(const uint64_t *from) {
 CRK_FN pack<uint64_t, 2> load_from_peers(const uint64_t *from) {
   return {{load_published(from), load_published(from + 1)}};
 }
-/* Waits until the stores of this wave are done: until whoever they are for sees them. On GCN and CDNA a release fence
- * would also write an L2 cache of MI300 back, which atomic stores (store_passed, store_for_peers) have no need of.
- * There vmcnt counts stores too. Elsewhere the fence is only a wait. */
-CRK_FN void wait_for_stores() {
+/* Waits until the stores of this wave have arrived. On GCN and CDNA a release fence would also write an L2 cache of
+ * MI300 back, which atomic stores (store_passed, store_for_peers) have no need of. There vmcnt counts stores too.
+ * Elsewhere it is a fence, for other units of the GPU or for other GPUs. */
 #if CRK_ARCH_LANES == 64
-  __asm__ volatile("s_waitcnt vmcnt(0)" : : : "memory");
-#else
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
-#endif
-}
-
+CRK_FN void wait_for_stores() { __asm__ volatile("s_waitcnt vmcnt(0)" : : : "memory"); }
 CRK_FN void wait_until_sent() { wait_for_stores(); }
+#else
+CRK_FN void wait_for_stores() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); }
+CRK_FN void wait_until_sent() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, ""); }
+#endif
 CRK_FN void publish_behind(uint64_t *p, uint64_t value) { publish(p, value); }
 CRK_FN uint64_t load_mark(const uint64_t *from) { return load_published(from); }
 CRK_FN void pause_wave() { __builtin_amdgcn_s_sleep(1); }
