@@ -11,6 +11,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const COUNTS: [usize; 5] = [0, 1, 17, 1023, 1 << 20];
+/// Rows and columns: rows in one launch of few lines, in one and three of marked parts (two ranks), and short ones.
+const ROWS: [(usize, usize); 5] = [(3, 4096), (70, 4096), (3000, 4096), (20, 8192), (500, 64)];
+
+fn norms(comm: &Comm) {
+    ROWS.into_iter().for_each(|(rows, cols)| norm_of_sums(comm, rows, cols));
+}
 
 /// The largest size, in bytes for a rank. `CANDLE_ROCM_COMM_BYTES` names another one.
 fn large_bytes() -> usize {
@@ -35,6 +41,7 @@ fn a_thread_for_each() {
     on_ranks(&devices, PATIENCE, |comm| {
         everything(from_ref(comm), &COUNTS, &OPS);
         large(from_ref(comm), large_bytes());
+        norms(comm);
     });
     on_ranks(&devices, None, |comm| everything(from_ref(comm), &[1, 1023], &[CommOp::Sum]));
     replays(&devices, PATIENCE);
@@ -67,6 +74,7 @@ fn a_process_for_each() {
         let comm = Comm::new(&device, &id, rank, devices.len(), PATIENCE).expect("a communicator");
         everything(from_ref(&comm), &COUNTS, &OPS);
         large(from_ref(&comm), large_bytes());
+        norms(&comm);
         return;
     }
     let id = support::open(&devices[0]).expect("a device").comm_id().expect("an id");

@@ -474,3 +474,26 @@ pub fn replays(devices: &[String], timeout: Option<Duration>) {
         }
     });
 }
+
+/// `crk_comm_add_rms_norm` beside plain loops.
+pub fn norm_of_sums(comm: &Comm, rows: usize, cols: usize) {
+    let (device, count) = (comm.device(), rows * cols);
+    let value = |rank: usize, i: usize| ((7 * i + 3 * rank) % 11) as f32 - 5.0;
+    let upload = |rank: usize, count: usize| -> Buffer {
+        device.upload(&(0..count).map(|i| value(rank, i)).collect::<Vec<_>>()).expect("memory")
+    };
+    let (x, residual, alpha) = (upload(comm.rank(), count), upload(90, count), upload(91, cols));
+    let [sum, dst] = [0; 2].map(|_| device.alloc(4 * count).expect("memory"));
+    comm.add_rms_norm(DType::F32, (rows, cols), &x, &residual, &alpha, (&sum, &dst), 1e-5).expect("a norm");
+    comm.wait(PATIENCE).expect("the norm");
+    let [sums, norms] = [&sum, &dst].map(|buffer| buffer.download::<f32>().expect("a copy"));
+    for row in 0..rows {
+        let at = |i: usize| (0..comm.size()).map(|rank| value(rank, i)).sum::<f32>() + value(90, i);
+        let mean = (0..cols).map(|col| at(row * cols + col).powi(2)).sum::<f32>() / cols as f32;
+        for i in row * cols..(row + 1) * cols {
+            let norm = at(i) / (mean + 1e-5).sqrt() * value(91, i % cols);
+            assert_eq!(sums[i], at(i), "{rows} x {cols}");
+            assert!((norms[i] - norm).abs() <= 1e-5 * norm.abs().max(1.0), "{rows} x {cols}: {} {norm}", norms[i]);
+        }
+    }
+}
