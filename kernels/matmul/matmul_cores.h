@@ -248,8 +248,7 @@ CRK_FN void add_products(Team &team, Left &left, Right &right, uint32_t *room, u
   if constexpr (S::has_cores) {
     /* For a single step add_direct_steps would fill its other slots with zeros first. */
     const bool is_short = Left::is_direct && Right::is_direct && k <= S::depth;
-    const uint32_t whole =
-        left.by_pieces() && right.by_pieces() && !is_short ? static_cast<uint32_t>(k / S::depth) : 0;
+    const uint32_t whole = left.by_pieces() && right.by_pieces() && !is_short ? static_cast<uint32_t>(k / S::depth) : 0;
     if constexpr (Left::is_direct && Right::is_direct) {
       if (whole != 0) {
         add_direct_steps<S>(team, left, right, room, whole);
