@@ -1,4 +1,4 @@
-// include/ fnv1a 20e47e25e380930da0e90ada5b4eb573
+// include/ fnv1a 99d0c0e6d3808abfe68f540ec8c1ec59
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

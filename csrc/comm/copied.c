@@ -8,7 +8,7 @@
  *
  * No kernel here releases or acquires memory of another GPU. On AMD GPUs an exchange area is fine-grained memory:
  * writes of other GPUs to it leave no stale lines in the caches of its own GPU. A GPU that sees copies out of order
- * takes no pieces (`peer_copies_in_order`). */
+ * takes no pieces (`peer_writes_in_order`). */
 #include "comm/transport.h"
 #include "launch/elementwise.h"
 

@@ -9,13 +9,11 @@
 enum { MOST_SUM_BYTES = 32 << 20, LEAST_ROW_BYTES = CRK_PART_BYTES / 4 };
 
 static crk_status_t sum_kernel(crk_device_t device, uint32_t type, crk_function_t *function) {
-  return CRK_KERNEL_GET(device, CRK_SLOT_MARKED + type, CRK_MODULE_COMM, function, "marked_sum_%s",
-                        crk_dtype_name(crk_priv_peers_types[type]));
+  return crk_priv_peers_kernel(device, CRK_SLOT_MARKED, "marked_sum", type, function);
 }
 
 static crk_status_t norm_kernel(crk_device_t device, uint32_t type, crk_function_t *function) {
-  return CRK_KERNEL_GET(device, CRK_SLOT_MARKED_NORM + type, CRK_MODULE_COMM, function, "marked_norm_%s",
-                        crk_dtype_name(crk_priv_peers_types[type]));
+  return crk_priv_peers_kernel(device, CRK_SLOT_MARKED_NORM, "marked_norm", type, function);
 }
 
 crk_status_t crk_priv_marked_load(crk_device_t device) {
@@ -78,17 +76,8 @@ bool crk_priv_marked_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm) {
 
 static crk_status_t start_norm(crk_comm_t self, crk_device_t device, crk_function_t function,
                                const crk_comm_norm_t *norm, size_t first, size_t rows) {
-  const size_t offset = first * norm->cols * crk_dtype_size(norm->dtype);
   const uint32_t threads = (uint32_t)parts_of_row(norm) * CRK_PART_THREADS;
-  const crk_peer_norm_call_t argument = {.ranks = crk_priv_peers_exchange(self),
-                                         .src = (const char *)norm->x.ptr + offset,
-                                         .residual = (const char *)norm->residual.ptr + offset,
-                                         .alpha = norm->alpha.ptr,
-                                         .sum = (char *)norm->sum.ptr + offset,
-                                         .dst = (char *)norm->dst.ptr + offset,
-                                         .cols = (uint32_t)norm->cols,
-                                         .threads = threads,
-                                         .eps = norm->eps};
+  const crk_peer_norm_call_t argument = crk_priv_peers_norm(self, norm, first, threads);
   const crk_dim3_t grid = {(uint32_t)rows, 1, 1}, block = {threads, 1, 1};
   const void *args[] = {&argument};
   return crk_priv_launch(device, function, grid, block, 0, args);

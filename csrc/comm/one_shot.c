@@ -6,8 +6,7 @@
 _Static_assert(sizeof crk_priv_peers_types / sizeof *crk_priv_peers_types == CRK_ACTIVATIONS, "a slot for each type");
 
 static crk_status_t sum_kernel(crk_device_t device, uint32_t type, crk_function_t *function) {
-  return CRK_KERNEL_GET(device, CRK_SLOT_ONE_SHOT + type, CRK_MODULE_COMM, function, "one_shot_sum_%s",
-                        crk_dtype_name(crk_priv_peers_types[type]));
+  return crk_priv_peers_kernel(device, CRK_SLOT_ONE_SHOT, "one_shot_sum", type, function);
 }
 
 /* The kernel whose threads have `lines` lines each. */
@@ -70,15 +69,7 @@ crk_status_t crk_priv_one_shot_norm_start(crk_comm_t self, crk_device_t device, 
   crk_function_t function;
   CRK_TRY(norm_kernel(device, type, lines, &function));
   const uint32_t threads = (uint32_t)chunks / lines * CRK_CHUNK_LINES;
-  const crk_peer_norm_call_t argument = {.ranks = crk_priv_peers_exchange(self),
-                                         .src = norm->x.ptr,
-                                         .residual = norm->residual.ptr,
-                                         .alpha = norm->alpha.ptr,
-                                         .sum = norm->sum.ptr,
-                                         .dst = norm->dst.ptr,
-                                         .cols = (uint32_t)norm->cols,
-                                         .threads = threads,
-                                         .eps = norm->eps};
+  const crk_peer_norm_call_t argument = crk_priv_peers_norm(self, norm, 0, threads);
   const crk_dim3_t grid = {(uint32_t)norm->rows, 1, 1}, block = {threads, 1, 1};
   const void *args[] = {&argument};
   return crk_priv_launch(device, function, grid, block, 0, args);

@@ -6,6 +6,7 @@
 
 #include "call/peers_call.h"
 #include "comm/transport.h"
+#include "launch/launcher.h"
 
 enum { RECORD_BYTES = 256, HOST_RECORDS = 256 /* the byte of the host's memory where records begin */ };
 
@@ -63,7 +64,7 @@ static crk_status_t prepare(crk_comm_t self, record_t *mine) {
     return crk_priv_error(CRK_UNSUPPORTED, "no memory for peers");
   }
   CRK_TRY(crk_priv_one_shot_load(device));
-  mine->keeps_order = driver->peer_copies_in_order(device->driver_device);
+  mine->keeps_order = driver->peer_writes_in_order(device->driver_device);
   if (mine->keeps_order) {
     CRK_TRY(crk_priv_marked_load(device));
     CRK_TRY(crk_priv_copied_load(device));
@@ -194,6 +195,12 @@ bool crk_priv_peers_type(crk_dtype_t dtype, uint32_t *type) {
   return *type < count;
 }
 
+crk_status_t crk_priv_peers_kernel(crk_device_t device, uint32_t slots, const char *root, uint32_t type,
+                                   crk_function_t *function) {
+  return CRK_KERNEL_GET(device, slots + type, CRK_MODULE_COMM, function, "%s_%s", root,
+                        crk_dtype_name(crk_priv_peers_types[type]));
+}
+
 bool crk_priv_peers_add(const crk_comm_call_t *call) {
   uint32_t type;
   return call->comm->peers.is_ready && call->kind == CRK_COMM_ALL_REDUCE && call->op == CRK_COMM_OP_SUM &&
@@ -204,6 +211,19 @@ crk_exchange_t crk_priv_peers_exchange(crk_comm_t self) {
   crk_exchange_t ranks = {.rank = self->rank, .size = self->size, .stop = self->peers.host};
   memcpy(ranks.areas, self->peers.areas, sizeof ranks.areas);
   return ranks;
+}
+
+crk_peer_norm_call_t crk_priv_peers_norm(crk_comm_t self, const crk_comm_norm_t *norm, size_t first, uint32_t threads) {
+  const size_t offset = first * norm->cols * crk_dtype_size(norm->dtype);
+  return (crk_peer_norm_call_t){.ranks = crk_priv_peers_exchange(self),
+                                .src = (const char *)norm->x.ptr + offset,
+                                .residual = (const char *)norm->residual.ptr + offset,
+                                .alpha = norm->alpha.ptr,
+                                .sum = (char *)norm->sum.ptr + offset,
+                                .dst = (char *)norm->dst.ptr + offset,
+                                .cols = (uint32_t)norm->cols,
+                                .threads = threads,
+                                .eps = norm->eps};
 }
 
 void crk_priv_peers_stop(crk_comm_t self) {

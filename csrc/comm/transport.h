@@ -163,8 +163,21 @@ crk_status_t crk_priv_comm_wait_for_work(crk_comm_t self, const char *where, uin
  * this. */
 crk_status_t crk_priv_peers_connect(crk_comm_t self, const char *where);
 
+/* The arguments of crk_comm_add_rms_norm. */
+typedef struct crk_comm_norm {
+  crk_dtype_t dtype;
+  size_t rows, cols;
+  crk_view_t x;
+  crk_const_view_t residual, alpha;
+  crk_view_t sum, dst;
+  float eps;
+} crk_comm_norm_t;
+
 /* The ranks, for a kernel's argument. */
 crk_exchange_t crk_priv_peers_exchange(crk_comm_t self);
+
+/* The argument of a kernel that adds and norms the rows from row `first` on, by blocks of `threads` threads. */
+crk_peer_norm_call_t crk_priv_peers_norm(crk_comm_t self, const crk_comm_norm_t *norm, size_t first, uint32_t threads);
 
 /* Ends the kernels that wait for other ranks. */
 void crk_priv_peers_stop(crk_comm_t self);
@@ -178,6 +191,10 @@ void crk_priv_peers_keep(crk_comm_t self);
 /* The types that are added through the areas, and the position of one. Returns false for another type. */
 extern const crk_dtype_t crk_priv_peers_types[3];
 bool crk_priv_peers_type(crk_dtype_t dtype, uint32_t *type);
+
+/* Gets the kernel <root>_<type>. `slots` is the first of the slots that such kernels have. */
+crk_status_t crk_priv_peers_kernel(crk_device_t device, uint32_t slots, const char *root, uint32_t type,
+                                   crk_function_t *function);
 
 /* Whether the areas are ready, and the call is a sum of one of these types. */
 bool crk_priv_peers_add(const crk_comm_call_t *call);
@@ -196,16 +213,6 @@ crk_status_t crk_priv_marked_start(const crk_comm_call_t *call);
 crk_status_t crk_priv_copied_load(crk_device_t device);
 bool crk_priv_copied_takes(const crk_comm_call_t *call);
 crk_status_t crk_priv_copied_start(const crk_comm_call_t *call);
-
-/* The arguments of crk_comm_add_rms_norm. */
-typedef struct crk_comm_norm {
-  crk_dtype_t dtype;
-  size_t rows, cols;
-  crk_view_t x;
-  crk_const_view_t residual, alpha;
-  crk_view_t sum, dst;
-  float eps;
-} crk_comm_norm_t;
 
 /* The same for a sum, the residual and the norm in one launch, or a launch for each piece of the rows; for norm.c. */
 bool crk_priv_one_shot_norm_takes(crk_comm_t self, const crk_comm_norm_t *norm);

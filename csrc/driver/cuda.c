@@ -490,7 +490,7 @@ static crk_status_t cuda_peer_open(crk_driver_device_t *device, const crk_peer_h
   return CRK_OK;
 }
 
-static bool cuda_peer_copies_in_order(const crk_driver_device_t *device) {
+static bool cuda_peer_writes_in_order(const crk_driver_device_t *device) {
   (void)device;
   return true;
 }
@@ -923,7 +923,7 @@ const crk_driver_t crk_priv_driver_cuda = {
     .host_alloc = cuda_host_alloc,
     .peer_alloc = cuda_alloc, /* stores of other GPUs reach all memory */
     .peer_free = cuda_free,
-    .peer_copies_in_order = cuda_peer_copies_in_order,
+    .peer_writes_in_order = cuda_peer_writes_in_order,
     .peer_export = cuda_peer_export,
     .peer_open = cuda_peer_open,
     .peer_close = cuda_peer_close,

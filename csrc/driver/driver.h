@@ -81,11 +81,12 @@ typedef struct crk_driver {
   crk_status_t (*alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
   void (*free)(crk_driver_device_t *device, void *ptr);
   /* Memory that other GPUs write while kernels of this one read it. `peer_export` gives the handle with which another
-   * process of this host opens it by `peer_open`. `peer_copies_in_order`: whether the device sees another one's copy
-   * before a later store of that one. All six are NULL where the driver has no such memory. */
+   * process of this host opens it by `peer_open`. `peer_writes_in_order`: whether the device sees what another one
+   * has copied or stored there before a later store of that one. All six are NULL where the driver has no such
+   * memory. */
   crk_status_t (*peer_alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
   void (*peer_free)(crk_driver_device_t *device, void *ptr);
-  bool (*peer_copies_in_order)(const crk_driver_device_t *device);
+  bool (*peer_writes_in_order)(const crk_driver_device_t *device);
   crk_status_t (*peer_export)(crk_driver_device_t *device, void *ptr, crk_peer_handle_t *handle);
   crk_status_t (*peer_open)(crk_driver_device_t *device, const crk_peer_handle_t *handle, void **ptr);
   void (*peer_close)(crk_driver_device_t *device, void *ptr);

@@ -77,11 +77,11 @@ static uint32_t divide_wide(crk_device_t self, crk_function_t function, crk_wide
   }
   /* A thread has two sums at hand. */
   const uint32_t step = 2 / per, room = CRK_WIDE_SUMS / (threads / CRK_GROUP_THREADS) / per;
-  const uint64_t row_bytes = product->k * element_bytes,
-                 least = row_bytes > ROW_BYTES ? 1 : BLOCK_BYTES / (per * row_bytes);
-  const uint64_t once = crk_priv_ceil_div(rows, held); /* rows, if all blocks run at once */
+  const uint64_t row_bytes = product->k * element_bytes;
+  const uint64_t short_rows = row_bytes > ROW_BYTES ? 1 : BLOCK_BYTES / (per * row_bytes);
+  const uint64_t least = crk_priv_least(short_rows, crk_priv_ceil_div(rows, held));
   const uint64_t wanted = crk_priv_ceil_div(rows, held * (is_cuda ? CUDA_PASSES : 1));
-  const uint64_t whole = crk_priv_ceil_div(crk_priv_greatest(wanted, crk_priv_least(least, once)), step) * step;
+  const uint64_t whole = crk_priv_ceil_div(crk_priv_greatest(wanted, least), step) * step;
   product->block_rows =
       heads != NULL ? block_pairs(heads, whole, room) : (uint32_t)crk_priv_least(whole, room / step * step);
   uint32_t blocks = 0;

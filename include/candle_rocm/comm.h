@@ -20,9 +20,9 @@
  * - The work runs in the stream of the rank's device handle, in the order of the calls. It may be captured in a graph.
  *   Then the communicator must live until that graph is destroyed. The call returns before the work is done, but on
  *   the CPU device it returns afterwards.
- * - A collective may hold a GPU while it waits for the other ranks. So the collectives of communicators that share a
- *   GPU must not run at the same time: give them to one stream on each GPU, in the same order on all. And what a rank
- *   waits for before it calls a collective must not need a GPU whose rank has begun it.
+ * - A collective may fill a GPU while it waits for the other ranks. Two rules keep ranks from waiting for each other
+ *   for ever. Communicators that share a GPU use one stream on it, and all GPUs have their collectives in the same
+ *   order. Before a rank joins a collective, it waits for no other work of the GPUs whose ranks have joined.
  * - RCCL and NCCL keep a communicator until the graphs with its collectives are destroyed. A call that ends a
  *   communicator after a failure then lasts a second longer, and a thread of this library waits for the graphs. Destroy
  *   them before the program ends, or unloads this library.

@@ -29,7 +29,7 @@ enum {
   CRK_CHUNK_BYTES = CRK_CHUNK_LINES * CRK_LINE_DATA,
   CRK_CHUNKS = 64, /* of an area: 128 KiB of elements */
   CRK_PIECE_BYTES = 8 << 20,
-  CRK_PACK_BYTES = 16, /* what a thread sends at once */
+  CRK_PACK_BYTES = 16, /* a thread sends so many at once */
   CRK_PART_BYTES = 8 << 10,
   CRK_PARTS = 2048, /* of a launch, at most */
   CRK_PART_THREADS = 256, /* for each part */
@@ -74,7 +74,7 @@ typedef struct crk_peer_norm_call {
   crk_exchange_t ranks;
   const void *src, *residual, *alpha;
   void *sum, *dst;
-  uint32_t cols, threads; /* elements of a row; threads of a block, those of whole chunks or parts */
+  uint32_t cols, threads; /* the elements of a row; the threads of a block, which has whole chunks or parts */
   float eps;
 } crk_peer_norm_call_t;
 

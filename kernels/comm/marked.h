@@ -10,8 +10,8 @@
  * part of the launch between them, which the other rank sent after it had read this slot.
  *
  * There may be more blocks than a GPU holds at once. A GPU is assumed to begin blocks in their order. (An MI300 deals
- * them to its dies in turn; then each die does so.) A block sends before it waits. So among the blocks that have not
- * ended on both GPUs, the first one has begun on both, has what it waits for, and ends. */
+ * them to its dies in turn; then each die does so.) A block sends before it waits. Take the first block that has not
+ * ended on both GPUs. Both GPUs have begun it, so each has sent the part that the other waits for, and it ends. */
 #ifndef CRK_MARKED_H
 #define CRK_MARKED_H
 
@@ -21,7 +21,7 @@
 namespace crk {
 namespace {
 
-/* The packs of a part, and those of a thread. */
+/* How many packs a part has, and how many of them a thread has. */
 inline constexpr uint32_t part_packs = CRK_PART_BYTES / CRK_PACK_BYTES;
 inline constexpr int thread_packs = part_packs / CRK_PART_THREADS;
 template <class T>

@@ -14,7 +14,7 @@ crk_status_t crk_priv_hip_device_memory(crk_driver_device_t *device, size_t *fre
 crk_status_t crk_priv_hip_alloc(crk_driver_device_t *device, size_t bytes, void **ptr);
 void crk_priv_hip_free(crk_driver_device_t *device, void *ptr);
 crk_status_t crk_priv_hip_peer_alloc(crk_driver_device_t *device, size_t bytes, void **ptr);
-bool crk_priv_hip_peer_copies_in_order(const crk_driver_device_t *device);
+bool crk_priv_hip_peer_writes_in_order(const crk_driver_device_t *device);
 crk_status_t crk_priv_hip_peer_export(crk_driver_device_t *device, void *ptr, crk_peer_handle_t *handle);
 crk_status_t crk_priv_hip_peer_open(crk_driver_device_t *device, const crk_peer_handle_t *handle, void **ptr);
 void crk_priv_hip_peer_close(crk_driver_device_t *device, void *ptr);

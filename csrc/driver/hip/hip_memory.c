@@ -37,7 +37,7 @@ crk_status_t crk_priv_hip_peer_alloc(crk_driver_device_t *device, size_t bytes, 
 
 /* Writes over PCIe pass a buffer of the receiver (HDP). It must be flushed between the bytes and the store that tells
  * of them, as RCCL does on GPUs before CDNA 2. */
-bool crk_priv_hip_peer_copies_in_order(const crk_driver_device_t *device) {
+bool crk_priv_hip_peer_writes_in_order(const crk_driver_device_t *device) {
   const crk_architecture_t *architecture = crk_priv_architecture_find(device->info.architecture);
   return architecture != NULL && CRK_MATRIX_IS_MFMA(architecture->matrix) && architecture->matrix != CRK_MATRIX_MFMA1;
 }
