@@ -1,22 +1,27 @@
-//! The time of dense matrix products on a device: `crk_matmul` with x (m, k) and the transpose of weights (n, k). Each
-//! is a graph of 20 products, where the device has graphs. Up to 16 weights take turns, so that only small ones stay in
-//! a cache. The last columns are PyTorch's time of the same products on the same GPU, and its ratio to ours.
+//! The time of dense matrix products and of convolutions on a device. A product is `crk_matmul` with x (m, k) and the
+//! transpose of weights (n, k). A graph has 20 calls, where the device has graphs. Up to 16 weights take turns, so that
+//! only small ones stay in a cache; a convolution has one. The last columns are PyTorch's time of the same calls on the
+//! same GPU, and its ratio to ours.
 //!
 //! `CANDLE_ROCM_DEVICE=hip:0 cargo bench -p candle-rocm --features rocm --bench products [-- bf16 1x4096x4096]`
 use candle_rocm::cases::Values;
 use candle_rocm::measure::buffers::{CYCLE, repeated};
 use candle_rocm::measure::{Clock, Time};
 use candle_rocm::{Result, number_of_text, program};
-use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout};
+use candle_rocm_sys::{Backend, Buffer, Conv, DType, Device, Layout};
+use std::fmt;
 use std::process::{Command, ExitCode, Stdio};
 
 const HELP: &str = "\
-Times dense matrix products, of the library that computes them or of this crate's own kernels.
+Times dense matrix products, of the library that computes them or of this crate's own kernels, and convolutions.
 
-usage: cargo bench -p candle-rocm --bench products -- [OPTION...] [DTYPE...] [MxNxK...]
+usage: cargo bench -p candle-rocm --bench products -- [OPTION...] [DTYPE...] [MxNxK...] [BxCxSxOxW...]
 
   DTYPE           f16, bf16, f32 or f64; bf16 and f16 if left out
   MxNxK           a product, such as 16x14336x4096; a list of common ones if left out
+  BxCxSxOxW       a convolution of B images of C channels and S x S pixels to O channels, by windows of W x W pixels:
+                  2x320x64x320x3
+  --last          images and weights of convolutions have their channels last in memory
   --device NAME   the device to run on
   --reps N        timed repetitions (20)
   --torch PYTHON  also times PyTorch, by this Python
@@ -24,6 +29,64 @@ usage: cargo bench -p candle-rocm --bench products -- [OPTION...] [DTYPE...] [Mx
 
   CANDLE_ROCM_BLAS=0 times this crate's own kernels only.
 ";
+
+#[derive(Debug, Clone, Copy)]
+enum Product {
+    /// m, n, k
+    Matrices([usize; 3]),
+    Convolution {
+        images: usize,
+        channels: usize,
+        side: usize,
+        filters: usize,
+        window: usize,
+    },
+}
+
+impl Product {
+    fn of_text(text: &str) -> Option<Product> {
+        let sides = text.split('x').map(number_of_text).collect::<Option<Vec<_>>>()?;
+        match sides[..] {
+            _ if sides.contains(&0) => None,
+            [m, n, k] => Some(Product::Matrices([m, n, k])),
+            [images, channels, side, filters, window] if window % 2 == 1 => {
+                Some(Product::Convolution { images, channels, side, filters, window })
+            }
+            _ => None,
+        }
+    }
+
+    /// As a product of matrices; a convolution as one whose rows are its pixels.
+    fn sides(self) -> [usize; 3] {
+        match self {
+            Product::Matrices(sides) => sides,
+            Product::Convolution { images, channels, side, filters, window } => {
+                [images * side * side, filters, channels * window * window]
+            }
+        }
+    }
+
+    /// The elements that it must read and write.
+    fn elements(self) -> usize {
+        let [m, n, k] = self.sides();
+        let read = match self {
+            Product::Matrices(_) => m * k,
+            Product::Convolution { channels, .. } => m * channels,
+        };
+        read + n * k + m * n
+    }
+}
+
+impl fmt::Display for Product {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Product::Matrices([m, n, k]) => write!(f, "{m} x {n} x {k}"),
+            Product::Convolution { images, channels, side, filters, window } => {
+                write!(f, "{images} x {channels} x {side} x {side} to {filters}, {window} x {window}")
+            }
+        }
+    }
+}
 
 /// Decoding, a few tokens, prompts, products with a short side, and with more rows than a cache has.
 const PRODUCTS: [[usize; 3]; 13] = [
@@ -52,24 +115,22 @@ struct Options {
     reps: usize,
     torch: Option<String>,
     dtypes: Vec<DType>,
-    products: Vec<[usize; 3]>,
-}
-
-fn product_of_text(text: &str) -> Option<[usize; 3]> {
-    let sides = text.split('x').map(number_of_text).collect::<Option<Vec<_>>>()?;
-    <[usize; 3]>::try_from(sides).ok().filter(|sides| sides.iter().all(|side| *side > 0))
+    products: Vec<Product>,
+    channels_last: bool,
 }
 
 /// None after the help.
 fn options() -> std::result::Result<Option<Options>, lexopt::Error> {
     use lexopt::prelude::*;
-    let mut options = Options { device: None, reps: 20, torch: None, dtypes: Vec::new(), products: Vec::new() };
+    let mut options =
+        Options { device: None, reps: 20, torch: None, dtypes: Vec::new(), products: Vec::new(), channels_last: false };
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("bench") => {} // cargo's
             Long("device") => options.device = Some(parser.value()?.string()?),
             Long("reps") => options.reps = parser.value()?.parse::<usize>()?.max(1),
+            Long("last") => options.channels_last = true,
             Long("torch") => options.torch = Some(parser.value()?.string()?),
             Value(word) => {
                 let word = word.string()?;
@@ -77,7 +138,7 @@ fn options() -> std::result::Result<Option<Options>, lexopt::Error> {
                 match dtypes.into_iter().find(|dtype| dtype.name() == Some(word.as_str())) {
                     Some(dtype) => options.dtypes.push(dtype),
                     None => options.products.push(
-                        product_of_text(&word).ok_or_else(|| format!("{word} is neither a dtype nor a product"))?,
+                        Product::of_text(&word).ok_or_else(|| format!("{word} is neither a dtype nor a product"))?,
                     ),
                 }
             }
@@ -92,7 +153,7 @@ fn options() -> std::result::Result<Option<Options>, lexopt::Error> {
         options.dtypes = vec![DType::BF16, DType::F16];
     }
     if options.products.is_empty() {
-        options.products = PRODUCTS.to_vec();
+        options.products = PRODUCTS.map(Product::Matrices).to_vec();
     }
     Ok(Some(options))
 }
@@ -102,17 +163,44 @@ fn weights_of([_, n, k]: [usize; 3], dtype: DType) -> usize {
     WEIGHT_BYTES.div_ceil(n * k * dtype.size()).clamp(1, MOST_WEIGHTS)
 }
 
-fn time(device: &Device, clock: &Clock<'_>, dtype: DType, product: [usize; 3]) -> Result<Time> {
-    let [m, n, k] = product;
-    let bytes = |elements: usize| elements * dtype.size();
-    let data = |elements: usize, seed: u64| -> Result<Buffer> {
-        let pattern = Values::Any.bytes(dtype, CYCLE.min(elements), seed);
-        repeated(device, &pattern, bytes(elements))
-    };
-    let (x, dst) = (data(m * k, 1)?, device.alloc(bytes(m * n))?);
-    let weights = (0..weights_of(product, dtype)).map(|i| data(n * k, 2 + i as u64)).collect::<Result<Vec<_>>>()?;
-    let (left, right) = (Layout::contiguous(&[m, k])?, Layout::strided(&[k, n], &[1, k], 0)?);
-    let call = |i: usize| device.matmul(dtype, (&left, &x), (&right, &weights[i % weights.len()]), &dst);
+fn data(device: &Device, dtype: DType, elements: usize, seed: u64) -> Result<Buffer> {
+    let pattern = Values::Any.bytes(dtype, CYCLE.min(elements), seed);
+    repeated(device, &pattern, elements * dtype.size())
+}
+
+/// The layout of (a, b, c, d), with the numbers along b last in memory if `last`.
+fn image_layout([a, b, c, d]: [usize; 4], last: bool) -> Result<Layout> {
+    let strides = if last { [b * c * d, 1, d * b, b] } else { [b * c * d, c * d, d, 1] };
+    Ok(Layout::strided(&[a, b, c, d], &strides, 0)?)
+}
+
+fn time(device: &Device, clock: &Clock<'_>, dtype: DType, product: Product, last: bool) -> Result<Time> {
+    let [m, n, _] = product.sides();
+    let dst = device.alloc(m * n * dtype.size())?;
+    match product {
+        Product::Matrices([m, n, k]) => {
+            let x = data(device, dtype, m * k, 1)?;
+            let weights = (0..weights_of([m, n, k], dtype))
+                .map(|i| data(device, dtype, n * k, 2 + i as u64))
+                .collect::<Result<Vec<_>>>()?;
+            let (left, right) = (Layout::contiguous(&[m, k])?, Layout::strided(&[k, n], &[1, k], 0)?);
+            time_calls(device, clock, |i| {
+                device.matmul(dtype, (&left, &x), (&right, &weights[i % weights.len()]), &dst)
+            })
+        }
+        Product::Convolution { images, channels, side, filters, window } => {
+            let x = data(device, dtype, images * channels * side * side, 1)?;
+            let weights = data(device, dtype, filters * channels * window * window, 2)?;
+            let image = image_layout([images, channels, side, side], last)?;
+            let kernel = image_layout([filters, channels, window, window], last)?;
+            let how = Conv { padding: window / 2, ..Conv::default() };
+            time_calls(device, clock, |_| device.conv2d(dtype, (&image, &x), (&kernel, &weights), &dst, how))
+        }
+    }
+}
+
+/// The time of a call, in a graph of CALLS calls if the device has graphs.
+fn time_calls(device: &Device, clock: &Clock<'_>, call: impl Fn(usize) -> candle_rocm_sys::Result<()>) -> Result<Time> {
     call(0)?; // opens the library
     device.synchronize()?;
     if device.info()?.backend == Backend::Cpu {
@@ -132,8 +220,16 @@ fn torch_times(python: &str, options: &Options) -> Result<Vec<f64>> {
     command.args([script, &CALLS.to_string(), &options.reps.to_string()]);
     for &dtype in &options.dtypes {
         for &product in &options.products {
-            let ([m, n, k], weights) = (product, weights_of(product, dtype));
-            command.arg(format!("{},{m},{n},{k},{weights}", dtype.name().unwrap_or("?")));
+            let dtype_name = dtype.name().unwrap_or("?");
+            command.arg(match product {
+                Product::Matrices([m, n, k]) => {
+                    format!("{dtype_name},{m},{n},{k},{}", weights_of([m, n, k], dtype))
+                }
+                Product::Convolution { images, channels, side, filters, window } => {
+                    let last = u8::from(options.channels_last);
+                    format!("{dtype_name},{images},{channels},{side},{filters},{window},{last}")
+                }
+            });
         }
     }
     let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("{python}: {error}"))?;
@@ -150,16 +246,16 @@ fn run(options: &Options) -> Result<()> {
     let device = program::open(options.device.as_deref())?;
     let (info, clock) = (device.info()?, Clock::new(&device, options.reps)?);
     println!("{} ({}), {}\n", info.name(), info.architecture(), device.blas()?);
-    println!("| dtype | m x n x k | us | Tflop/s | TB/s | PyTorch, us | PyTorch / ours |");
+    println!("| dtype | product | us | Tflop/s | TB/s | PyTorch, us | PyTorch / ours |");
     println!("|---|---|---|---|---|---|---|");
     for &dtype in &options.dtypes {
-        for &[m, n, k] in &options.products {
-            let seconds = time(&device, &clock, dtype, [m, n, k])?.median;
-            let flops = 2.0 * m as f64 * n as f64 * k as f64 / seconds * 1e-12;
-            let moved = ((m + n) * k + m * n) as f64 * dtype.size() as f64 / seconds * 1e-12;
+        for &product in &options.products {
+            let seconds = time(&device, &clock, dtype, product, options.channels_last)?.median;
+            let flops = product.sides().iter().fold(2.0, |all, &side| all * side as f64) / seconds * 1e-12;
+            let moved = (product.elements() * dtype.size()) as f64 / seconds * 1e-12;
             let torch = beside.next().map_or("- | -".into(), |us| format!("{us:.1} | {:.2}", us * 1e-6 / seconds));
             let name = dtype.name().unwrap_or("?");
-            println!("| {name} | {m} x {n} x {k} | {:.1} | {flops:.1} | {moved:.2} | {torch} |", seconds * 1e6);
+            println!("| {name} | {product} | {:.1} | {flops:.1} | {moved:.2} | {torch} |", seconds * 1e6);
         }
     }
     Ok(())

@@ -1,7 +1,8 @@
-"""Times products in PyTorch: x (m, k) with the transpose of weights (n, k), in CUDA graphs.
+"""Times products in PyTorch, x (m, k) with the transpose of weights (n, k), and convolutions, in CUDA graphs.
 
 Arguments: the calls of a graph, the repetitions, then "dtype,m,n,k,weights" for each product; `weights` weights take
-turns. Writes the microseconds of one call, the median, a line for each product."""
+turns. Or "dtype,images,channels,side,filters,window,last" for a convolution; `last` is 1 for channels last. Writes the
+microseconds of one call, the median, a line for each."""
 import statistics
 import sys
 
@@ -11,18 +12,32 @@ TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16
 calls, reps = int(sys.argv[1]), int(sys.argv[2])
 
 
-def microseconds(dtype, m, n, k, count):
-    def random(*dims):
-        return torch.randn(*dims, device="cuda", dtype=TYPES[dtype])
+def random(dtype, *dims):
+    return torch.randn(*dims, device="cuda", dtype=TYPES[dtype])
 
-    x, weights, out = random(m, k), [random(n, k).t() for _ in range(count)], random(m, n)
-    for right in weights:
-        torch.mm(x, right, out=out)
+
+def product(dtype, m, n, k, count):
+    x, weights, out = random(dtype, m, k), [random(dtype, n, k).t() for _ in range(count)], random(dtype, m, n)
+    return lambda i: torch.mm(x, weights[i % count], out=out)
+
+
+def convolution(dtype, images, channels, side, filters, window, last):
+    layout = torch.channels_last if last else torch.contiguous_format
+    x = random(dtype, images, channels, side, side).contiguous(memory_format=layout)
+    weights = random(dtype, filters, channels, window, window).contiguous(memory_format=layout)
+    return lambda i: torch.nn.functional.conv2d(x, weights, padding=window // 2)
+
+
+def microseconds(call):
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for i in range(max(3, calls)):
+            call(i)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for i in range(calls):
-            torch.mm(x, weights[i % count], out=out)
+            call(i)
 
     def once():
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -36,7 +51,8 @@ def microseconds(dtype, m, n, k, count):
     return statistics.median(once() for _ in range(reps))
 
 
-for product in sys.argv[3:]:
-    dtype, *sides = product.split(",")
-    print(microseconds(dtype, *map(int, sides)), flush=True)
+for words in sys.argv[3:]:
+    dtype, *sides = words.split(",")
+    make = product if len(sides) == 4 else convolution
+    print(microseconds(make(dtype, *map(int, sides))), flush=True)
     torch.cuda.empty_cache()

@@ -37,9 +37,8 @@ CRK_FN void store_row(const float (&sum)[S::core::columns], float factor, T *row
 
 /* Where a block stores its results, if they pass through shared memory. It waits there too while the block walks over
  * the keys. To compute it at the end took 4 % of a call with 512 keys on an H200, and registers are few. */
-template <class T>
 struct result_rows {
-  T *first; /* the block's first row */
+  uint64_t first; /* the block's first row, in elements of dst. Of a pointer, nvcc would not know the kind of memory */
   uint64_t row_stride;
   uint32_t count; /* of rows, from the first one to the last of the sequence */
 };

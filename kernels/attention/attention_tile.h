@@ -404,8 +404,8 @@ struct tile_place {
 /* Stores a tile whose rows pass through shared memory, `room`, in a call without a log-sum-exp and without parts of the
  * keys. `first` is the team's first row of the tile. */
 template <class T, class S>
-CRK_FN void store_tile(const crk_attention_call_t &call, const attention_team<T, S> &mine,
-                       const result_rows<T> &results, uint32_t *room, uint32_t first, uint32_t first_column) {
+CRK_FN void store_tile(const crk_attention_call_t &call, const attention_team<T, S> &mine, const result_rows &results,
+                       uint32_t *room, uint32_t first, uint32_t first_column) {
   using core = typename S::core;
   const uint32_t count = results.count;
   CRK_UNROLL
@@ -422,7 +422,8 @@ CRK_FN void store_tile(const crk_attention_call_t &call, const attention_team<T,
     }
   }
   wave_barrier();
-  store_rows<T, S>(room, results.first, results.row_stride, first, count, first_column, call.dv, call.by_vectors != 0);
+  store_rows<T, S>(room, static_cast<T *>(call.dst) + results.first, results.row_stride, first, count, first_column,
+                   call.dv, call.by_vectors != 0);
 }
 
 /* A block computes Rows queries of a head. */
@@ -445,9 +446,9 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     CRK_SHARED(aligned_codes16, room, S::words / 4);
     key_room = reinterpret_cast<uint32_t *>(room);
   }
-  result_rows<T> *results = nullptr;
+  result_rows *results = nullptr;
   if constexpr (S::passes_rows) {
-    CRK_SHARED(result_rows<T>, waiting, 1);
+    CRK_SHARED(result_rows, waiting, 1);
     results = waiting;
   }
   uint32_t *const value_room = S::takes_turns ? key_room : key_room + S::key_words;
@@ -561,7 +562,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   if constexpr (S::passes_rows) {
     if (thread_index().x == 0) {
       T *const dst = const_cast<T *>(sequence.head<T>(call.dst, call.dst_strides, head, sequence.first_query));
-      *results = {dst + first_row * call.dst_strides.row, call.dst_strides.row, sequence.queries - first_row};
+      const auto head_first = static_cast<uint64_t>(dst - static_cast<T *>(call.dst));
+      *results = {head_first + first_row * call.dst_strides.row, call.dst_strides.row, sequence.queries - first_row};
     }
     if (begin >= end) { /* no step waits until the queries are there, and results take their place */
       keys.finish(key_room);

@@ -183,7 +183,7 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
       return;
     }
     const copies mine(tile::address(room, own.row, own.part), this->first + offset);
-    CRK_NO_UNROLL
+    CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {
       const uint32_t line = own.row + P::row_add(n), column = (own.part + P::part_add(n)) * P::piece;
       const bool present = (Across ? column : line) < this->rows && (Across ? line : column) < left;

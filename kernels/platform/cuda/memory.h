@@ -54,9 +54,12 @@ CRK_FN void store_bits(T *to, const pack<U, V> &values) {
   using words = words_of<sizeof(values)>;
   *reinterpret_cast<words *>(to) = bit_cast<words>(values);
 }
+/* nvcc may make a store for each word of a plain store of 8 or 16 bytes. __stwb is one store, to global memory alone;
+ * nvcc knows which memory `dst` points to. */
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);
+  using words = words_of<bytes>;
   CRK_UNROLL
   for (int i = 0; i < V; i += count) {
     pack<T, count> piece;
@@ -64,7 +67,14 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
     for (int j = 0; j < count; j++) {
       piece.v[j] = values.v[i + j];
     }
-    *reinterpret_cast<words_of<bytes> *>(dst + i) = bit_cast<words_of<bytes>>(piece);
+    words *const to = reinterpret_cast<words *>(dst + i);
+    if constexpr (bytes >= 8) {
+      if (__isGlobal(to)) {
+        __stwb(to, bit_cast<words>(piece));
+        continue;
+      }
+    }
+    *to = bit_cast<words>(piece);
   }
 }
 
