@@ -129,9 +129,9 @@ struct pieces_ahead {
   uint32_t place, pieces;
   record bytes[count];
 
-  /* The first row of the thread. On AMD GPUs, 8 lanes store 16 bytes each at a time, or 16 lanes 8
-   * bytes: parts of 2 or 4 rows. The pieces of a row leave banks between them, or behind them, by their distance. Two
-   * bits of the row's number change places, so that the other rows use these banks. */
+  /* The first row of the thread. On AMD GPUs, 8 lanes store 16 bytes each at a time, or 16 lanes 8 bytes: parts of 2 or
+   * 4 rows. The pieces of a row leave banks between them, or behind them, by their distance. Two bits of the row's
+   * number change places, so that the other rows use these banks. */
   CRK_FN static uint32_t first_row() {
     constexpr int low = Products::row_stride % 4 == 0 ? 0 : 1, distance = static_cast<int>(Q::distance);
     constexpr int up = async_copies::present || on_host ? 0 : distance == 4 ? 2 : distance - 1;
