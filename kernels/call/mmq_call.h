@@ -37,7 +37,7 @@ enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_W
 enum { CRK_MMQ_THREADS = 256, CRK_MMQ_PART_PIECES = 8 /* two steps: a block of 256 weights */ };
 
 /* Words of shared memory that hold 128 elements of a tile's rows and columns. NVIDIA GPUs have dynamic shared memory
- * for two such steps, the others static shared memory for one. */
+ * for two such steps. The others have static shared memory for one, and their kernels count its words. */
 #define CRK_MMQ_STEP_WORDS(rows, columns, numbers) (((rows) + (columns)) * CRK_MMQ_WORDS + (numbers) * ((rows) + 8))
 
 /* On NVIDIA GPUs there may be stages behind these steps: weights as they are in memory (quantized/matmat_staged.h). A

@@ -15,8 +15,9 @@
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* The sums of a team, and how a step is added to them. Infinite: by multiply_infinite (numbers/square.h). */
-template <class S, class Left, class Right, bool Infinite = false>
+/* The sums of a team, and how a step is added to them. Infinite: by multiply_infinite (numbers/square.h). A lane has
+ * the operands of up to AtOnce times `span` numbers along k in registers. */
+template <class S, class Left, class Right, bool Infinite = false, int AtOnce = 2>
 struct product_team {
   using core = typename S::core;
   static constexpr int rows = core::rows, columns = core::columns, span = S::span, steps = S::depth / span;
@@ -94,7 +95,7 @@ struct product_team {
   CRK_FN void add_step(const uint32_t *left_room, const uint32_t *right_room) {
     CRK_UNROLL
     for (int step = 0; step < steps; step++) {
-      if (step != 0 && step % 2 == 0) {
+      if (step != 0 && step % AtOnce == 0) {
         keep_order(); /* else the operands of all steps are in registers at once */
       }
       operands some;

@@ -13,6 +13,7 @@ namespace { /* keeps templates with shared memory from adding symbols to the arc
 /* Weights that are numbers of T, in rows of k. */
 template <class T>
 struct number_weights {
+  static constexpr int at_once = 2;
   template <class S>
   using copy = operand_copy<T, S::Columns, S::depth, S::Threads, false>;
   template <class S>
@@ -29,6 +30,7 @@ struct number_weights {
 /* Weights in quantized blocks, which become numbers of T. */
 template <class B, class T>
 struct block_weights {
+  static constexpr int at_once = 1; /* blocks on their way take the registers of a second step */
   template <class S>
   using copy = block_copy<B, T, S::Columns, S::depth, S::Threads>;
   template <class S>
@@ -55,7 +57,7 @@ CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t
     return input_of(call.shape, token);
   });
   right_copy right = Weights::template rows_of<S>(call, run.expert, block_index().x * S::Columns);
-  product_team<S, left_copy, right_copy> team;
+  product_team<S, left_copy, right_copy, false, Weights::at_once> team;
   add_products<S>(team, left, right, room, call.shape.k);
   const crk_moe_tiles_t &last = reread(call); /* nothing of this waits in registers */
   const routes r = routes_of(last);

@@ -29,6 +29,8 @@
  *
  *   tile<Columns, Depth, Across>::words   its size, in words of 32 bits
  *   together   source rows that a thread stores together: 1, 2 or 4
+ *   rows_apart   if 8 lanes store pieces of two source rows, the rows that make them use different banks are so many
+ *              rows apart: 1, 2 or 4
  *   store(tile, row, part, packs)   stores the pieces with number `part` of `together` source rows, from `row` on. A
  *              piece is 16 bytes
  *   address(tile, row, part)   the place of such a piece, if copies_pieces is true: pieces lie there unchanged
@@ -110,7 +112,7 @@ struct plain_core {
     static constexpr uint32_t pitch = Columns + 4;
     static constexpr uint32_t words = Depth / depth * pitch;
     static constexpr bool copies_pieces = false;
-    static constexpr int together = Across ? depth : 1;
+    static constexpr int together = Across ? depth : 1, rows_apart = 1;
 
     CRK_FN static void store(uint32_t *room, uint32_t row, uint32_t part, const pack<T, piece> (&packs)[together]) {
       number *to = reinterpret_cast<number *>(room);

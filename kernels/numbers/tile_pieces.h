@@ -29,8 +29,13 @@ struct tile_pieces {
 
   CRK_FN tile_pieces() {
     const uint32_t line = thread_index().x / near;
-    row = line % groups * together;
+    row = row_of(line % groups) * together;
     part = line / groups * near + thread_index().x % near;
+  }
+  /* Neighbouring lines that share 8 lanes have the rows 0 and rows_apart of eight, and so on. */
+  CRK_FN static constexpr uint32_t row_of(uint32_t line) {
+    constexpr uint32_t apart = near == 4 && together == 1 ? Tile::rows_apart : 1;
+    return apart == 1 ? line : (line & ~(1 | apart)) | line % 2 * apart | line / apart % 2;
   }
   CRK_FN static constexpr uint32_t row_add(int n) { return static_cast<uint32_t>(n % passes * lines * together); }
   CRK_FN static constexpr uint32_t part_add(int n) {

@@ -21,8 +21,12 @@
  *   static constexpr uint32_t next_row(uint32_t r), next_column(uint32_t c), place(uint32_t row);
  *
  * The codes have one sum (Parts 1), or the first and the last 16 have one each (Parts 2). Operands are loaded from rows
- * in shared memory. The rows are aligned to 16 bytes and `stride` words apart, a multiple of 4. A lane loads from word
- * row_word<Parts>(stride) on for rows, and from column_word<Parts>(stride) on for columns.
+ * of 32 words in shared memory. The banks that loads use are different where rows are row_stride words apart, and
+ * columns column_stride words: at least 32 and 36. A multiple of 4 keeps them aligned to 16 bytes, else they are
+ * aligned to 8 bytes. A lane loads from word row_word<Parts>(stride) on for rows, and from word
+ * column_word<Parts>(stride) on for columns.
+ *
+ *   static constexpr uint32_t row_stride, column_stride;
  *
  *   struct operand;
  *   template <int Parts> static uint32_t row_word(uint32_t stride), column_word(uint32_t stride);

@@ -49,7 +49,7 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
                             uint32_t begin, uint32_t end, uint32_t columns, Blocks blocks, sums<Products> &sum) {
   constexpr int count = pieces_ahead<Products, B, T::rows>::count;
   constexpr bool two_tiles = Copies::present;
-  using block_loads = blocks_ahead<Products::threads, T::count>;
+  using block_loads = blocks_ahead<Products::threads, T::count, T::column_stride>;
   clear<Products>(sum);
   if (begin >= end) {
     return;
@@ -248,8 +248,9 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
   }
 }
 
-#define XX(format, type, layout, numbers)                                                                         \
-  static_assert(tile<block_##type, launched<block_##type>, 64, 16>::words == CRK_MMQ_STEP_WORDS(64, 16, numbers), \
+#define XX(format, type, layout, numbers)                                                                          \
+  static_assert(!CRK_LARGE_SHARED || tile<block_##type, launched<block_##type>, 64, 16>::words ==                  \
+                                         CRK_MMQ_STEP_WORDS(64, 16, numbers),                                      \
                 "as the list of formats counts");
 CRK_MMQ_FORMATS(XX)
 #undef XX

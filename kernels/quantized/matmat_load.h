@@ -11,6 +11,17 @@
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
+/* Stores 16 bytes in a row or a column of the tile. They are aligned to 16 bytes if its stride is, else to 8. */
+template <uint32_t Stride, class Pack>
+CRK_FN void store_words4(uint32_t *to, const Pack &from) {
+  if constexpr (Stride % 4 == 0) {
+    store_pack(to, from);
+  } else {
+    struct alignas(8) words : pack<uint32_t, 4> {};
+    *static_cast<words *>(static_cast<void *>(to)) = bit_cast<words>(from);
+  }
+}
+
 /* Stores a piece in the tile: of row r + more, from half `first` of the step on. `more` is a multiple of 16 that the
  * compiler knows, so it becomes a part of the instructions. */
 template <class Products, class B, class Terms, int Rows, int Columns>
@@ -29,7 +40,7 @@ CRK_FN void put_piece(const tile<B, Terms, Rows, Columns> &t, const piece &w, ui
     } else if constexpr (Terms::subtracts_zero) {
       code = subtract<zero>(code);
     }
-    store_pack(t.weights + (r * tile_stride + 4 * half) + more * tile_stride, code);
+    store_words4<T::row_stride>(t.weights + (r * T::row_stride + 4 * half) + more * T::row_stride, code);
     if (T::parts == 2 || half % 2 == 0) {
       const uint32_t at = half * T::parts / 2 * T::pitch + Products::place(r);
       (t.scale + at)[more] = scale_of<Terms>(w.whole_scale(h)) * (sixteenfold ? 0.0625f : 1.0f);
@@ -113,16 +124,31 @@ template <class Products, class B, int Rows>
 struct pieces_ahead {
   using Q = quant<B>;
   static constexpr int next_row = Products::threads / step_pieces, count = Rows / next_row;
-  static_assert(Rows % next_row == 0, "threads share evenly");
+  static_assert(Rows % next_row == 0 && next_row % 16 == 0, "threads share evenly");
   const B *row[count];
   uint32_t place, pieces;
   record bytes[count];
+
+  /* The first row of the thread. On AMD GPUs, 8 lanes store 16 bytes each at a time, or 16 lanes 8 bytes: parts of 2 or
+   * 4 rows. The pieces of a row leave banks between them, or behind them, by their distance. Two bits of the row's
+   * number change places, so that the other rows use these banks. */
+  CRK_FN static uint32_t first_row() {
+    constexpr int low = Products::row_stride % 4 == 0 ? 0 : 1, distance = static_cast<int>(Q::distance);
+    constexpr int up = async_copies::present || on_host ? 0 : distance == 4 ? 2 : distance - 1;
+    const uint32_t line = thread_index().x / step_pieces;
+    if constexpr (up == 0) {
+      return line;
+    } else {
+      constexpr uint32_t both = (1u << up | 1) << low;
+      return (line & ~both) | (line >> low & 1) << (low + up) | (line >> (low + up) & 1) << low;
+    }
+  }
 
   CRK_FN pieces_ahead(const B *weights, uint64_t stride, uint32_t rows, uint32_t pieces)
       : place(thread_index().x % step_pieces), pieces(pieces) {
     CRK_UNROLL
     for (int n = 0; n < count; n++) {
-      row[n] = weights + within(thread_index().x / step_pieces + n * next_row, rows) * stride;
+      row[n] = weights + within(first_row() + n * next_row, rows) * stride;
     }
   }
   /* A step begins at piece 0 or 4 of a block of 256. */
@@ -141,7 +167,7 @@ struct pieces_ahead {
   CRK_FN void put(int n, const T &t, uint32_t step) const {
     /* In a wide tile, a register for each address would be one too many. */
     constexpr uint32_t apart = is_wide<T> ? next_row : 0;
-    const uint32_t more = n * apart, r = thread_index().x / step_pieces + n * (next_row - apart);
+    const uint32_t more = n * apart, r = first_row() + n * (next_row - apart);
     if constexpr (on_host) {
       put_piece<Products>(t, Q::load(block_bytes{block(n, step)}, part(step)), r, more, first_half<Q>(place));
     } else {
@@ -151,21 +177,36 @@ struct pieces_ahead {
 };
 
 /* The mmq blocks of `columns` columns, at least one, which follow each other in memory: fetch() loads them to
- * registers, put() stores them in the tile. copy() does both without registers, where the GPU can. */
-template <int Threads, int Columns>
+ * registers, put() stores them in the tile, `Stride` words apart. copy() does both without registers, where the GPU
+ * can. */
+template <int Threads, int Columns, uint32_t Stride>
 struct blocks_ahead {
   static constexpr uint32_t packs = CRK_MMQ_WORDS / 4;
   static constexpr int loads = (Columns * packs + Threads - 1) / Threads;
+  /* Without words between the columns, packs have the order of memory. Else the packs of codes come first, so that 16
+   * lanes have those of two columns, and then each column's first pack. */
+  static constexpr bool is_dense = Stride == CRK_MMQ_WORDS;
+  static constexpr uint32_t code_packs = Columns * (packs - 1);
   pack<uint32_t, 4> words[loads];
 
   CRK_FN static uint32_t number(int n) { return thread_index().x + n * Threads; }
   CRK_FN static bool wanted(int n) {
     return static_cast<uint32_t>((n + 1) * Threads) <= Columns * packs || number(n) < Columns * packs;
   }
+  CRK_FN static uint32_t column_of(int n) {
+    const uint32_t i = number(n);
+    return i < code_packs ? i / (packs - 1) : i - code_packs;
+  }
+  CRK_FN static uint32_t pack_of(int n) {
+    const uint32_t i = number(n);
+    return i < code_packs ? 1 + i % (packs - 1) : 0;
+  }
   CRK_FN void fetch(const uint32_t *blocks, uint32_t columns) {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
-      const uint32_t at = 16 * within(number(n), columns * packs); /* bytes: 32 bits, added to a uniform address */
+      const uint32_t i =
+          is_dense ? within(number(n), columns * packs) : within(column_of(n), columns) * packs + pack_of(n);
+      const uint32_t at = 16 * i; /* bytes: 32 bits, added to a uniform address */
       words[n] = load_pack<uint32_t, 4>(
           reinterpret_cast<const uint32_t *>(reinterpret_cast<const unsigned char *>(blocks) + at));
     }
@@ -174,12 +215,15 @@ struct blocks_ahead {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
       if (wanted(n)) {
-        store_pack(to + 4 * thread_index().x + 4 * n * Threads, words[n]);
+        const uint32_t at =
+            is_dense ? 4 * thread_index().x + 4 * n * Threads : column_of(n) * Stride + 4 * pack_of(n);
+        store_words4<Stride>(to + at, words[n]);
       }
     }
   }
   template <class Copies>
   CRK_FN static void copy(uint32_t *to, const uint32_t *blocks, uint32_t columns) {
+    static_assert(is_dense, "copies keep the order of memory");
     if (reinterpret_cast<uintptr_t>(blocks) % 16 == 0) {
       CRK_UNROLL
       for (int n = 0; n < loads; n++) {
@@ -208,7 +252,7 @@ struct q8_1_blocks {
     CRK_NO_UNROLL
     for (uint32_t c = thread_in_block() / step_quarters; c < Columns; c += Threads / step_quarters) {
       const block_q8_1 *block = from + within(c, columns) * stride + within(quarter, blocks);
-      uint32_t *column = t.columns + c * tile_stride;
+      uint32_t *column = t.columns + c * T::column_stride;
       column[quarter] = load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0];
       store_pack(column + first_code + 8 * quarter, load_words<4>(block->qs));
       store_pack(column + first_code + 8 * quarter + 4, load_words<4>(block->qs + 16));

@@ -121,6 +121,7 @@ template <class Products, class B, class Terms, int Rows, int Columns>
 CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Products &products, int quarter,
                              sums<Products> &sum) {
   using T = tile<B, Terms, Rows, Columns>;
+  static_assert(T::row_stride == Products::row_stride && T::column_stride == Products::column_stride, "as the tile");
   constexpr int parts = T::parts, tall = Products::tall, wide = Products::wide;
   constexpr bool adds_rest = T::has_rest && !(Products::adds_fours && parts == 1);
   /* On RDNA the numbers that take float_start out of the products are computed before them: the compiler issues more of
@@ -131,7 +132,7 @@ CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Produ
   using numbers = typename of_rows::type;
   constexpr int together = tall == 8 && Products::width % 2 == 0 ? 2 : 1;
   using of_column = number_of_column<tall == 8 && together == 1>; /* else neighbours have different columns */
-  const uint32_t *columns = t.columns + products.first_column * tile_stride;
+  const uint32_t *columns = t.columns + products.first_column * T::column_stride;
   const uint32_t *column_codes = t.columns + first_code + products.template column_word<parts>() + 8 * quarter;
   const uint32_t *row_codes = t.weights + products.template row_word<parts>() + 8 * quarter;
   const uint32_t first_scale = quarter * parts * T::pitch + products.first_place;
@@ -142,21 +143,21 @@ CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Produ
     CRK_UNROLL
     for (int c = 0; c < wide; c++) {
       float scale, of_minimum[parts] = {};
-      read_terms<T>(columns + products.next_column(j, c) * tile_stride, quarter, scale, of_minimum);
+      read_terms<T>(columns + products.next_column(j, c) * T::column_stride, quarter, scale, of_minimum);
       d[j][c] = of_column(scale);
       CRK_UNROLL
       for (int p = 0; p < parts; p++) {
         rest[j][c][p] = of_column(of_minimum[p]);
       }
     }
-    x[j] = Products::template load<parts>(column_codes + products.next_column(j, 0) * tile_stride);
+    x[j] = Products::template load<parts>(column_codes + products.next_column(j, 0) * T::column_stride);
   }
   CRK_UNROLL
   for (int i = 0; i < Products::height; i++) {
     if (is_wide<T>) {
       keep_order(); /* else the operands of all i would be loaded at once */
     }
-    const operand w = Products::template load<parts>(row_codes + products.next_row(i, 0) * tile_stride);
+    const operand w = Products::template load<parts>(row_codes + products.next_row(i, 0) * T::row_stride);
     pack<float, tall> scale[parts], minimum[parts];
     CRK_UNROLL
     for (int p = 0; p < parts; p++) {
@@ -242,7 +243,7 @@ CRK_FN void multiply_minima(const tile<B, Terms, Rows, Columns> &t, const Produc
   for (int j = 0; j < Products::width; j++) {
     CRK_UNROLL
     for (int n = 0; n < fours; n++) {
-      const uint32_t word = t.columns[(products.fours_column(n) + 16 * j) * tile_stride + quarter];
+      const uint32_t word = t.columns[(products.fours_column(n) + 16 * j) * T::column_stride + quarter];
       s[j][n] = there ? f16_high(word) : 0.0f;
     }
   }

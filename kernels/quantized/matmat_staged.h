@@ -129,7 +129,7 @@ CRK_FN void make_tile_staged(uint32_t *room, const Products &products,
                              const staged_rows<Products, B, T::rows, Copies> &weights, uint32_t begin, uint32_t end,
                              uint32_t columns, Blocks blocks, sums<Products> &sum) {
   using S = staged_rows<Products, B, T::rows, Copies>;
-  using block_loads = blocks_ahead<Products::threads, T::count>;
+  using block_loads = blocks_ahead<Products::threads, T::count, T::column_stride>;
   constexpr uint32_t ahead = (S::stages - 1) * S::pieces; /* pieces between the begin of a stage's copy and its use */
   clear<Products>(sum);
   if (begin >= end) {

@@ -18,7 +18,7 @@ enum {
   step_quarters = 4, /* of 32 elements each */
   first_code = 4 /* number of words before a column's codes */
 };
-static_assert(tile_stride == CRK_MMQ_WORDS, "a column in shared memory is an mmq block");
+static_assert(dot_stride >= CRK_MMQ_WORDS && column_stride >= CRK_MMQ_WORDS, "a column's room holds an mmq block");
 
 /* These structs say how a format's scale, zero and minimum enter the product. `launched` is for the launchers' kernels,
  * `by_name` for Candle's. Members:
@@ -26,6 +26,7 @@ static_assert(tile_stride == CRK_MMQ_WORDS, "a column in shared memory is an mmq
  *   layout          layout of the words before a column's codes
  *   subtracts_zero  zeros are subtracted from the codes; if false, a zero counts as the minimum -zero * scale
  *   narrow_scales   scales and minima are rounded to f16, as in Candle's mmq kernels
+ *   row_stride, column_stride   those of the products (quantized/matrix.h)
  *   sums_codes      a minimum is multiplied with d times the sum of the codes; if false, with s, if the layout has
  *                 it */
 template <class B>
@@ -33,12 +34,14 @@ struct launched {
   static constexpr mmq layout = mmq_of<B>;
   static constexpr bool subtracts_zero = true, sums_codes = false;
   static constexpr bool narrow_scales = quant<B>::has_minimum && block_elements<B> == 256;
+  static constexpr uint32_t row_stride = crk::row_stride, column_stride = crk::column_stride;
 };
 template <class B>
 struct by_name {
   static constexpr mmq layout = mmq::DS4;
   static constexpr bool subtracts_zero = !quant<B>::mat_by_values, sums_codes = !quant<B>::mat_by_values;
   static constexpr bool narrow_scales = false;
+  static constexpr uint32_t row_stride = dot_stride, column_stride = dot_stride;
 };
 
 /* A tile in shared memory: `Rows` rows of weights and `Columns` columns of activations. */
@@ -49,18 +52,19 @@ struct tile {
   /* A group of 32 elements has one scale, or two scales of 16 elements each. */
   static constexpr int parts = block_elements<B> == 32 || mmq_of<B> == mmq::DS4 ? 1 : 2, scales = step_quarters * parts;
   static constexpr int rows = Rows, count = Columns;
+  static constexpr uint32_t row_stride = Terms::row_stride, column_stride = Terms::column_stride;
   static constexpr bool has_rest = Q::has_minimum || (!Terms::subtracts_zero && static_cast<int>(Q::zero) != 0);
   /* Words from a scale of all rows to the next. 8 more words spread the scales of a row over the banks. */
   static constexpr uint32_t pitch = Rows + 8;
-  static constexpr uint32_t words = CRK_MMQ_STEP_WORDS(Rows, Columns, (has_rest ? 2 : 1) * scales);
-  uint32_t *weights; /* [Rows][tile_stride]: codes */
-  uint32_t *columns; /* [Columns][tile_stride]: mmq blocks */
+  static constexpr uint32_t words = Rows * row_stride + Columns * column_stride + (has_rest ? 2 : 1) * scales * pitch;
+  uint32_t *weights; /* [Rows][row_stride]: codes */
+  uint32_t *columns; /* [Columns][column_stride]: mmq blocks */
   float *scale, *minimum; /* [scales][pitch]: of each row, in the order of Products::place */
 
   CRK_FN explicit tile(uint32_t *room)
       : weights(room),
-        columns(room + Rows * tile_stride),
-        scale(reinterpret_cast<float *>(columns + Columns * tile_stride)),
+        columns(room + Rows * row_stride),
+        scale(reinterpret_cast<float *>(columns + Columns * column_stride)),
         minimum(scale + scales * pitch) {}
 };
 

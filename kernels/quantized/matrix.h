@@ -2,18 +2,19 @@
  * 8-bit codes, both in shared memory, and says which products a thread computes. tile_products is the implementation
  * for the GPU: matrix_products if it has matrix cores, else dot_products.
  *
- * A tile has Rows rows and Columns columns of codes, tile_stride words apart. A thread has height * tall rows:
- * first_row + next_row(i, r), for i below height and r below tall. It has width * wide columns: first_column +
- * next_column(j, c), for j below width and c below wide. If some_idle is true, threads with is_idle have none.
+ * A tile has Rows rows and Columns columns of codes, row_stride and column_stride words apart. A thread has
+ * height * tall rows: first_row + next_row(i, r), for i below height and r below tall. It has width * wide columns:
+ * first_column + next_column(j, c), for j below width and c below wide. If some_idle is true, threads with is_idle have
+ * none.
  *
  * place(row) is an order of the tile's rows in which the `tall` rows of each i follow each other, from place
  * first_place + next_row(i, 0) on.
  *
  * For each i and each j it loads an operand of 32 codes, with one sum or with a sum of each 16 (Parts 1 or 2). The
- * operand of i begins at word row_word() + next_row(i, 0) * tile_stride of the rows. The operand of j begins at word
- * column_word() + next_column(j, 0) * tile_stride of the columns. `multiply` makes Parts * tall * wide products of two
- * operands. All threads of a wave must call it, because one matrix-core instruction may make the products of the whole
- * wave. */
+ * operand of i begins at word row_word() + next_row(i, 0) * row_stride of the rows. The operand of j begins at word
+ * column_word() + next_column(j, 0) * column_stride of the columns. `multiply` makes Parts * tall * wide products of
+ * two operands. All threads of a wave must call it, because one matrix-core instruction may make the products of the
+ * whole wave. */
 #ifndef CRK_MATRIX_H
 #define CRK_MATRIX_H
 
@@ -22,15 +23,15 @@
 
 namespace crk {
 
-/* Words from one row, or column, to the next in shared memory. They are 128 codes, and 4 extra words that spread rows
- * over the banks. */
-inline constexpr uint32_t tile_stride = 36;
-
 /* Sums of products start at the bits of the f32 number 1.5 * 2^23. Read as an f32, such a sum is float_start plus the
  * integer sum, exactly if that is below 2^22. So no conversion is needed. If a scale has at most 22 bits, fma(scale,
  * that f32, -scale * float_start) rounds only once. */
 inline constexpr int32_t sum_start = 0x4b400000;
 inline constexpr float float_start = 12582912.0f;
+
+/* Words from one row, or column, to the next in shared memory, for dot_products: 128 codes, and 4 words that spread the
+ * rows over the banks. */
+inline constexpr uint32_t dot_stride = 36;
 
 /* Products by dot products of four codes; each thread computes its own. `Down` threads have different rows, the others
  * different columns. */
@@ -38,6 +39,7 @@ template <int Rows, int Columns, int Threads, int Down>
 struct dot_products {
   enum { threads = Threads, tall = 1, wide = 1, height = Rows / Down, width = Columns / (Threads / Down) };
   static constexpr bool adds_fours = false, some_idle = false, is_idle = false;
+  static constexpr uint32_t row_stride = dot_stride, column_stride = dot_stride;
   static_assert(Rows % Down == 0 && Threads % Down == 0 && Columns % (Threads / Down) == 0, "threads share evenly");
   uint32_t first_row, first_place, first_column;
 
@@ -48,11 +50,11 @@ struct dot_products {
   CRK_FN static constexpr uint32_t place(uint32_t row) { return row; }
   template <int>
   CRK_FN uint32_t row_word() const {
-    return first_row * tile_stride;
+    return first_row * row_stride;
   }
   template <int>
   CRK_FN uint32_t column_word() const {
-    return first_column * tile_stride;
+    return first_column * column_stride;
   }
 
   struct operand {
@@ -94,6 +96,7 @@ struct matrix_products {
     width = Columns / across / 16
   };
   static constexpr bool adds_fours = matrix_core::adds_fours, some_idle = waves < all_waves;
+  static constexpr uint32_t row_stride = matrix_core::row_stride, column_stride = matrix_core::column_stride;
   static_assert(Rows % (16 * down) == 0 && waves == down * across && Columns % (across * 16) == 0,
                 "waves share evenly");
   uint32_t wave_row, wave_column, first_row, first_place, first_column;
@@ -114,11 +117,11 @@ struct matrix_products {
   CRK_FN static constexpr uint32_t place(uint32_t row) { return row / 16 * 16 + matrix_core::place(row % 16); }
   template <int>
   CRK_FN uint32_t row_word() const {
-    return wave_row * tile_stride + matrix_core::row_word<Parts>(tile_stride);
+    return wave_row * row_stride + matrix_core::row_word<Parts>(row_stride);
   }
   template <int>
   CRK_FN uint32_t column_word() const {
-    return wave_column * tile_stride + matrix_core::column_word<Parts>(tile_stride);
+    return wave_column * column_stride + matrix_core::column_word<Parts>(column_stride);
   }
 
   using operand = matrix_core::operand;
@@ -140,9 +143,12 @@ struct matrix_products {
 };
 template <int Rows, int Columns, int Threads, int, int Parts>
 using tile_products = matrix_products<Rows, Columns, Threads, Parts>;
+/* The strides of tile_products, which do not depend on the tile. */
+inline constexpr uint32_t row_stride = matrix_core::row_stride, column_stride = matrix_core::column_stride;
 #else
 template <int Rows, int Columns, int Threads, int Down, int>
 using tile_products = dot_products<Rows, Columns, Threads, Down>;
+inline constexpr uint32_t row_stride = dot_stride, column_stride = dot_stride;
 #endif
 
 }  // namespace crk

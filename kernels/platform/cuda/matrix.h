@@ -18,6 +18,7 @@ namespace crk {
 struct matrix_core {
   enum { tall = 2, wide = 4, fours = 2 };
   static constexpr bool adds_fours = true;
+  static constexpr uint32_t row_stride = 36, column_stride = 36;
   CRK_FN static uint32_t first_row() { return lane() / 4; }
   CRK_FN static uint32_t first_column() { return lane() % 4 * 2; }
   CRK_FN static constexpr uint32_t next_row(uint32_t r) { return 8 * r; }

@@ -98,7 +98,7 @@ struct split_core {
     static constexpr uint32_t rows_of_tile = Across ? Depth : Columns, width = Across ? Columns : Depth;
     static constexpr uint32_t words = rows_of_tile * width;
     static constexpr bool copies_pieces = true;
-    static constexpr int together = 1;
+    static constexpr int together = 1, rows_apart = 1;
     static_assert(width % 32 == 0, "whole lines");
 
     CRK_FN static uint32_t twist(uint32_t row) { return row / 4 % 2 * 2 + (row / 2 + row / 8) % 2 * 4; }

@@ -68,7 +68,7 @@ struct half_core {
     static constexpr uint32_t rows_of_tile = Across ? Depth : Columns, width = Across ? Columns : Depth;
     static constexpr uint32_t words = rows_of_tile * width / 2;
     static constexpr bool copies_pieces = true;
-    static constexpr int together = 1;
+    static constexpr int together = 1, rows_apart = 1;
     static_assert(width % 32 == 0, "whole halves of a line");
 
     /* Bytes of a row in a line, pairs of pieces in that, and bytes from one line of a row to its next. */

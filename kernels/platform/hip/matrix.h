@@ -18,6 +18,7 @@ typedef int32_t matrix_results __attribute__((ext_vector_type(8)));
 struct matrix_core {
   enum { tall = 8, wide = 1 };
   static constexpr bool adds_fours = false;
+  static constexpr uint32_t row_stride = 36, column_stride = 36;
 #if CRK_ARCH_MATRIX == CRK_MATRIX_WMMA4
   typedef int32_t codes __attribute__((ext_vector_type(2)));
   CRK_FN static uint32_t first_word() { return lane() / 16 * 2; }
@@ -99,10 +100,14 @@ namespace crk {
 
 /* MFMA. CDNA 3 and 4 multiply 32 codes at once, CDNA 1 and 2 16 codes. Lane l has two words of a row, and both operands
  * have the same: words 2 * (l / 16) and the next one where all 32 codes have one sum, else words l / 16 and 4 + l / 16,
- * one of each part. A product of one part of 32 codes then has zeros in the place of the other part's row. */
+ * one of each part. A product of one part of 32 codes then has zeros in the place of the other part's row.
+ *
+ * Shared memory has 32 banks of a word, and serves 16 lanes with two words each at a time, or 32 lanes with one. The
+ * strides are twice an odd number, so that 16 rows, or columns, have different banks. */
 struct matrix_core {
   enum { tall = 4, wide = 1, fours = 1 };
   static constexpr bool adds_fours = true;
+  static constexpr uint32_t row_stride = 34, column_stride = 38;
   typedef int32_t words2 __attribute__((ext_vector_type(2)));
   typedef int32_t results __attribute__((ext_vector_type(4)));
   CRK_FN static uint32_t first_row() { return lane() / 16 * 4; }

@@ -40,7 +40,7 @@ struct double_core {
     static constexpr uint32_t pitch = Depth + 2;
     static constexpr uint32_t words = Columns * pitch * 2;
     static constexpr bool copies_pieces = false;
-    static constexpr int together = Across ? 2 : 1;
+    static constexpr int together = Across ? 2 : 1, rows_apart = 1;
     typedef double two_doubles __attribute__((ext_vector_type(2)));
 
     CRK_FN static void store(uint32_t *room, uint32_t row, uint32_t part, const pack<double, 2> (&packs)[together]) {

@@ -65,7 +65,7 @@ struct float_core {
   struct tile {
     static constexpr uint32_t words = Columns * Depth;
     static constexpr bool copies_pieces = false;
-    static constexpr int together = Across ? 4 : 1;
+    static constexpr int together = Across ? 4 : 1, rows_apart = 1;
     static_assert(Depth == 16 || Depth % 32 == 0, "whole lines");
 
     CRK_FN static uint32_t twist(uint32_t column) {

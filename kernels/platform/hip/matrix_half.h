@@ -40,15 +40,28 @@ CRK_FN uint32_t two_halves_of(float low, float high) {
   }
 }
 
-/* Halves between two columns of a tile, which spread the columns over the banks of shared memory. CDNA reads 16 bytes
- * per lane for 8 lanes at a time: lanes 0 to 3 with 20 to 23, 4 to 7 with 16 to 19, 8 to 11 with 28 to 31, 12 to 15
- * with 24 to 27, and so on from lane 32 on ("LDS and bank conflicts" in the documentation of AMD's Composable Kernel).
- * Lane l has column l % 16 and piece l / 16 of 16 bytes. So columns must begin two pieces apart. RDNA reads
- * neighbouring lanes at a time, with one piece each. */
+/* How the columns of a tile lie in the 32 banks of shared memory. half_padding halves lie between two columns, and
+ * 8 * half_spread more behind each eighth column, or fewer. half_rows_apart is rows_apart of a tile.
+ *
+ * Shared memory serves 16 bytes of 8 lanes at a time. Loads of CDNA and RDNA 3 have lanes 0 to 3 with 20 to 23, 4 to 7
+ * with 16 to 19, 8 to 11 with 28 to 31, 12 to 15 with 24 to 27, and so on from lane 32 on. All stores, and loads of
+ * RDNA 4, have neighbouring lanes. (Sources: "LDS and bank conflicts" in the documentation of AMD's Composable Kernel;
+ * docs/empirical-lds of AMD's repository amd-shark-ai.) A piece is 16 bytes.
+ *
+ *   CDNA     Lane l loads piece l / 16 of column l % 16. So columns begin two pieces apart, modulo 4. Groups of eight
+ *            columns begin two pieces before a multiple of 16 pieces, which takes the place of a padding.
+ *   RDNA 3   Lanes 0 to 15 load the columns 0, 8, 1, 9 and so on, lanes 16 to 31 the same. So columns begin one piece
+ *            apart, modulo 2, and groups of eight columns four pieces behind a multiple of eight pieces.
+ *   RDNA 4   Lane l loads column l % 16. So columns begin one piece apart, modulo 2.
+ *
+ * Stores across columns go to four groups of eight columns at a time. On CDNA the groups have different banks; on
+ * RDNA 3 two of them have the same, on RDNA 4 all. */
 #if CRK_MATRIX_IS_MFMA(CRK_ARCH_MATRIX)
-inline constexpr int half_padding = 16;
+inline constexpr int half_padding = 16, half_spread = -2, half_rows_apart = 2;
+#elif CRK_ARCH_MATRIX == CRK_MATRIX_WMMA3
+inline constexpr int half_padding = 8, half_spread = 4, half_rows_apart = 4;
 #else
-inline constexpr int half_padding = 8;
+inline constexpr int half_padding = 8, half_spread = 0, half_rows_apart = 4;
 #endif
 
 /* What the three kinds of cores share. A tile has the numbers of a column one after the other. */
@@ -70,24 +83,31 @@ struct half_core_tiles {
 
   template <int Columns, int Depth, bool Across>
   struct tile_store {
-    static constexpr uint32_t pitch = Depth + half_padding;
-    static constexpr uint32_t words = Columns * pitch / 2;
+    static constexpr uint32_t pitch = (Depth + half_padding) / 2, spread = static_cast<uint32_t>(half_spread / 2);
+    static constexpr uint32_t mean = pitch + spread, words = Columns * mean;
     static constexpr bool copies_pieces = false;
-    static constexpr int together = Across ? 2 : 1;
+    static constexpr int together = Across ? 2 : 1, rows_apart = half_rows_apart;
+
+    /* The word where a column begins: `mean` words apart per group of eight columns, and `pitch` words within it. */
+    CRK_FN static constexpr uint32_t begin(uint32_t column) { return column * mean - column % 8 * spread; }
+    /* The same for column first + more, where `first` is a multiple of 8. */
+    CRK_FN static constexpr uint32_t begin(uint32_t first, uint32_t more) {
+      return first * mean + more * pitch + (more & ~7u) * spread;
+    }
 
     template <class Pack>
     CRK_FN static void store(uint32_t *room, uint32_t row, uint32_t part, const Pack (&packs)[together]) {
       if constexpr (Across) {
         const pack<uint32_t, 4> even = bit_cast<pack<uint32_t, 4> >(packs[0]);
         const pack<uint32_t, 4> odd = bit_cast<pack<uint32_t, 4> >(packs[together - 1]);
-        uint32_t *to = room + (part * 8 * pitch + row) / 2;
+        uint32_t *to = room + begin(part * 8, 0) + row / 2;
         CRK_UNROLL
         for (int i = 0; i < 4; i++) {
-          to[static_cast<uint32_t>(2 * i) * (pitch / 2)] = permute_bytes(even.v[i], odd.v[i], 0x05040100u);
-          to[static_cast<uint32_t>(2 * i + 1) * (pitch / 2)] = permute_bytes(even.v[i], odd.v[i], 0x07060302u);
+          to[static_cast<uint32_t>(2 * i) * pitch] = permute_bytes(even.v[i], odd.v[i], 0x05040100u);
+          to[static_cast<uint32_t>(2 * i + 1) * pitch] = permute_bytes(even.v[i], odd.v[i], 0x07060302u);
         }
       } else {
-        *reinterpret_cast<words16 *>(room + (row * pitch + part * 8) / 2) = bit_cast<words16>(packs[0]);
+        *reinterpret_cast<words16 *>(room + begin(row) + part * 4) = bit_cast<words16>(packs[0]);
       }
     }
   };
@@ -101,9 +121,7 @@ struct half_core_tiles {
     }
     return words;
   }
-  CRK_FN static words16 load_shared(const uint32_t *room, uint32_t half) {
-    return *reinterpret_cast<const words16 *>(room + half / 2);
-  }
+  CRK_FN static words16 load_shared(const uint32_t *from) { return *reinterpret_cast<const words16 *>(from); }
   CRK_FN static words16 pack_eight(const float (&sum)[rows][columns]) {
     words16 words;
     CRK_UNROLL
@@ -142,12 +160,12 @@ struct half_core : half_core_tiles<Bf16> {
   struct tile : base::template tile_store<Columns, Depth, Across> {
     using store_of = typename base::template tile_store<Columns, Depth, Across>;
     CRK_FN static right load(const uint32_t *room, uint32_t column, uint32_t k) {
-      const uint32_t r = lane() % 16, first = column + r / 4 * 8 + r % 4;
-      const uint32_t at = first * store_of::pitch + k + lane() / 16 * 8;
-      return {{base::load_shared(room, at), base::load_shared(room, at + 4 * store_of::pitch)}};
+      const uint32_t r = lane() % 16;
+      const uint32_t *from = room + store_of::begin(column, r / 4 * 8 + r % 4) + k / 2 + lane() / 16 * 4;
+      return {{base::load_shared(from), base::load_shared(from + 4 * store_of::pitch)}};
     }
     CRK_FN static left load_rows(const uint32_t *room, uint32_t row, uint32_t k) {
-      return {base::load_shared(room, (row + lane() % 16) * store_of::pitch + k + lane() / 16 * 8)};
+      return {base::load_shared(room + store_of::begin(row, lane() % 16) + k / 2 + lane() / 16 * 4)};
     }
   };
 
@@ -254,19 +272,18 @@ struct half_core : half_core_tiles<Bf16> {
   struct tile : base::template tile_store<Columns, Depth, Across> {
     using store_of = typename base::template tile_store<Columns, Depth, Across>;
     CRK_FN static right load(const uint32_t *room, uint32_t column, uint32_t k) {
-      return load_row(room, column + own_column(), k);
+      return load_pieces(room + store_of::begin(column, own_column()) + k / 2);
     }
     CRK_FN static left load_rows(const uint32_t *room, uint32_t row, uint32_t k) {
-      return load_row(room, row + lane() % 16, k);
+      return load_pieces(room + store_of::begin(row, lane() % 16) + k / 2);
     }
 
    private:
-    CRK_FN static operand load_row(const uint32_t *room, uint32_t row, uint32_t k) {
-      const uint32_t at = row * store_of::pitch + k + first_k();
+    CRK_FN static operand load_pieces(const uint32_t *from) {
       operand loaded;
       CRK_UNROLL
       for (int p = 0; p < pieces; p++) {
-        loaded.eight[p] = base::load_shared(room, at + static_cast<uint32_t>(p) * 8);
+        loaded.eight[p] = base::load_shared(from + first_k() / 2 + static_cast<uint32_t>(p) * 4);
       }
       return loaded;
     }
