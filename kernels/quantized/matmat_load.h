@@ -157,17 +157,24 @@ struct blocks_ahead {
   static constexpr uint32_t packs = CRK_MMQ_WORDS / 4;
   static constexpr int loads = (Columns * packs + Threads - 1) / Threads;
   pack<uint32_t, 4> words[loads];
+  uint32_t at[loads]; /* bytes from a step's first block */
 
   CRK_FN static uint32_t number(int n) { return thread_index().x + n * Threads; }
   CRK_FN static bool wanted(int n) {
     return static_cast<uint32_t>((n + 1) * Threads) <= Columns * packs || number(n) < Columns * packs;
   }
-  CRK_FN void fetch(const uint32_t *blocks, uint32_t columns) {
+  CRK_FN explicit blocks_ahead(uint32_t columns) {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
-      const uint32_t at = 16 * within(number(n), columns * packs); /* bytes: 32 bits, added to a uniform address */
+      at[n] = 16 * within(number(n), columns * packs);
+    }
+  }
+  CRK_FN void fetch(const uint32_t *blocks) {
+    CRK_UNROLL
+    for (int n = 0; n < loads; n++) {
+      at[n] = opaque(at[n]); /* else it is added to the uniform address in vector registers */
       words[n] = load_pack<uint32_t, 4>(
-          reinterpret_cast<const uint32_t *>(reinterpret_cast<const unsigned char *>(blocks) + at));
+          reinterpret_cast<const uint32_t *>(reinterpret_cast<const unsigned char *>(blocks) + at[n]));
     }
   }
   CRK_FN void put(uint32_t *to) const {
@@ -186,8 +193,8 @@ struct blocks_ahead {
         Copies(to + 4 * number(n), blocks + 4 * within(number(n), columns * packs)).begin16(0, wanted(n));
       }
     } else {
-      blocks_ahead some;
-      some.fetch(blocks, columns);
+      blocks_ahead some(columns);
+      some.fetch(blocks);
       some.put(to);
     }
     Copies::end_group();
