@@ -112,6 +112,7 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
       multiply_rest(t, products, quarters, sum);
       shared_barrier();
       if (more) {
+        /* The weights last: with the columns' condition at its end, LLVM takes this loop for two nested ones. */
         loaded.put(t.columns);
         CRK_UNROLL
         for (int n = 0; n < count; n++) {
