@@ -360,16 +360,57 @@ CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T 
   store_thread_sums(call, down, across, rows, columns, sum, dst + place.dst);
 }
 
-/* dst[i] = the sum of sums[part * count + i] over all parts, in order. */
+/* Adds `Count` parts, which begin `count` elements after each other, to V sums. All are loaded first. */
+template <int Count, class W, int V>
+CRK_FN void add_parts(pack<W, V> &sum, const W *parts, uint64_t count) {
+  pack<W, V> part[Count];
+  CRK_UNROLL
+  for (int p = 0; p < Count; p++) {
+    part[p] = load_pack<W, V>(parts + p * count);
+  }
+  CRK_UNROLL
+  for (int p = 0; p < Count; p++) {
+    CRK_UNROLL
+    for (int n = 0; n < V; n++) {
+      sum.v[n] += part[p].v[n];
+    }
+  }
+}
+/* dst[i] = the sum of sums[part * count + i] over all parts, in order: V elements at a time. */
+template <int V, class T>
+CRK_FN void add_parts(const wide<T> *sums, uint64_t parts, uint64_t count, T *dst, uint32_t threads) {
+  constexpr uint64_t together = 4;
+  const elements e(count / V, threads);
+  for (uint64_t p = e.first; p < e.end; p += e.step) {
+    const uint64_t i = p * V;
+    pack<wide<T>, V> sum;
+    CRK_UNROLL
+    for (int n = 0; n < V; n++) {
+      sum.v[n] = static_cast<wide<T>>(-0.0f); /* this changes no sum */
+    }
+    uint64_t part = 0;
+    for (; part + together <= parts; part += together) {
+      add_parts<together>(sum, sums + part * count + i, count);
+    }
+    for (; part < parts; part++) {
+      add_parts<1>(sum, sums + part * count + i, count);
+    }
+    pack<T, V> result;
+    CRK_UNROLL
+    for (int n = 0; n < V; n++) {
+      result.v[n] = convert<T>(sum.v[n]);
+    }
+    store_pack(dst + i, result);
+  }
+}
+/* The same for all elements: 16 bytes of a part at once, if the parts and dst are aligned. */
 template <class T>
 CRK_FN void matmul_parts(const wide<T> *sums, uint64_t parts, uint64_t count, T *dst, uint32_t threads) {
-  const elements e(count, threads);
-  for (uint64_t i = e.first; i < e.end; i += e.step) {
-    wide<T> sum = sums[i];
-    for (uint64_t part = 1; part < parts; part++) {
-      sum += sums[part * count + i];
-    }
-    dst[i] = convert<T>(sum);
+  constexpr int V = 16 / sizeof(wide<T>);
+  if (count % V == 0 && reinterpret_cast<uintptr_t>(dst) % (V * sizeof(T)) == 0) {
+    add_parts<V>(sums, parts, count, dst, threads);
+  } else {
+    add_parts<1>(sums, parts, count, dst, threads);
   }
 }
 

@@ -54,7 +54,7 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
   if (begin >= end) {
     return;
   }
-  block_loads loaded;
+  block_loads loaded(columns);
   CRK_UNROLL
   for (int n = 0; n < count; n++) {
     ahead.fetch(n, begin);
@@ -62,7 +62,7 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
   if constexpr (two_tiles) {
     block_loads::template copy<Copies>(T(room).columns, blocks(begin), columns);
   } else {
-    loaded.fetch(blocks(begin), columns);
+    loaded.fetch(blocks(begin));
   }
   CRK_UNROLL
   for (int n = 0; n < count; n++) {
@@ -102,30 +102,31 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
     } else {
       shared_barrier();
       if (more) {
+        loaded.fetch(blocks(next));
         CRK_UNROLL
         for (int n = 0; n < count; n++) {
           ahead.fetch(n, next);
         }
-        loaded.fetch(blocks(next), columns);
       }
       multiply_quarters(t, products, 0, quarters, sum);
       multiply_rest(t, products, quarters, sum);
       shared_barrier();
       if (more) {
+        /* The weights last: with the columns' condition at its end, LLVM takes this loop for two nested ones. */
+        loaded.put(t.columns);
         CRK_UNROLL
         for (int n = 0; n < count; n++) {
           ahead.put(n, t, next);
         }
-        loaded.put(t.columns);
       }
     }
   }
   shared_barrier();
 }
 
-/* Stores the thread's part of a tile as T. `to` is the tile's first element; it has `rows` rows and `columns` columns,
- * `stride` elements apart. */
-template <class Products, class T>
+/* Stores the thread's part of a tile as T. `to` is the tile's first element; it has `rows` rows, or with `All` all of
+ * the thread's, and `columns` columns, `stride` elements apart. */
+template <bool All, class Products, class T>
 CRK_FN void store_products(const Products &products, const sums<Products> &sum, T *to, uint64_t stride, uint32_t rows,
                            uint32_t columns) {
   CRK_UNROLL
@@ -136,7 +137,7 @@ CRK_FN void store_products(const Products &products, const sums<Products> &sum, 
     for (int i = 0; i < Products::height * Products::tall; i++) {
       /* The comparison is repeated per column: keeping its results would take more scalar registers than there are. */
       const uint32_t at = products.first_row + products.next_row(i / Products::tall, i % Products::tall);
-      if (c < columns && opaque(at) < rows) {
+      if (c < columns && (All || opaque(at) < rows)) {
         column[at] = convert<T>(sum[i][j]);
       }
     }
@@ -171,7 +172,7 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
         t, products, static_cast<const B *>(weights) + row * row_blocks, row_blocks, row_blocks, rows_left,
         [&](uint32_t step) { return q8_1_blocks<128, width>{x + step, column_blocks, columns_left, cols / 32 - step}; },
         sum);
-    store_products(products, sum, dst + column * dst_rows + row, dst_rows, rows_left, columns_left);
+    store_products<false>(products, sum, dst + column * dst_rows + row, dst_rows, rows_left, columns_left);
   }
 }
 
@@ -194,6 +195,18 @@ struct mmq_place {
 #endif
   }
 };
+
+/* Stores the thread's part of a tile with `Rows` rows, of which dst has `rows`. With one square per wave, a product of
+ * few steps, the rows are compared only if dst lacks some. */
+template <int Rows, class Products, class T>
+CRK_FN void store_tile(const Products &products, const sums<Products> &sum, T *to, uint64_t stride, uint32_t rows,
+                       uint32_t columns) {
+  if (Products::height * Products::width == 1 && rows == Rows) {
+    store_products<true>(products, sum, to, stride, rows, columns);
+  } else {
+    store_products<false>(products, sum, to, stride, rows, columns);
+  }
+}
 
 /* For the launchers. A block makes one tile after the other and advances by the size of the grid. Along z, blocks have
  * the parts of the sum. */
@@ -234,23 +247,25 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
         make_tile_ahead<T>(room, products, ahead, begin, end, columns_left, blocks, sum);
       }
       /* Made again, so that no place in dst is in registers while the tile is multiplied. */
-      const products_type places(is_wide<T> ? opaque(thread_index().x) : thread_index().x);
-      const uint64_t at = block_index().z * s.part_stride + column * s.dst_stride + row;
-      const uint32_t wanted = places.is_idle ? 0 : columns_left;
-      if (s.dtype == 0) {
-        store_products(places, sum, static_cast<float *>(dst) + at, s.dst_stride, rows_left, wanted);
-      } else if (s.dtype == 1) {
-        store_products(places, sum, static_cast<f16 *>(dst) + at, s.dst_stride, rows_left, wanted);
-      } else {
-        store_products(places, sum, static_cast<bf16 *>(dst) + at, s.dst_stride, rows_left, wanted);
+      products_type places(async_copies::present ? thread_index().x : opaque(thread_index().x));
+      places.first_column = async_copies::present ? places.first_column : opaque(places.first_column);
+      if (!places.is_idle) {
+        const uint64_t at = block_index().z * s.part_stride + column * s.dst_stride + row;
+        if (s.dtype == 0) {
+          store_tile<Rows>(places, sum, static_cast<float *>(dst) + at, s.dst_stride, rows_left, columns_left);
+        } else if (s.dtype == 1) {
+          store_tile<Rows>(places, sum, static_cast<f16 *>(dst) + at, s.dst_stride, rows_left, columns_left);
+        } else {
+          store_tile<Rows>(places, sum, static_cast<bf16 *>(dst) + at, s.dst_stride, rows_left, columns_left);
+        }
       }
     }
   }
 }
 
-#define XX(format, type, layout, numbers)                                                                          \
-  static_assert(!CRK_LARGE_SHARED || tile<block_##type, launched<block_##type>, 64, 16>::words ==                  \
-                                         CRK_MMQ_STEP_WORDS(64, 16, numbers),                                      \
+#define XX(format, type, layout, numbers)                                                                             \
+  static_assert(!CRK_LARGE_SHARED ||                                                                                  \
+                    tile<block_##type, launched<block_##type>, 64, 16>::words == CRK_MMQ_STEP_WORDS(64, 16, numbers), \
                 "as the list of formats counts");
 CRK_MMQ_FORMATS(XX)
 #undef XX

@@ -188,6 +188,7 @@ struct blocks_ahead {
   static constexpr bool is_dense = Stride == CRK_MMQ_WORDS;
   static constexpr uint32_t code_packs = Columns * (packs - 1);
   pack<uint32_t, 4> words[loads];
+  uint32_t at[loads]; /* bytes from a step's first block */
 
   CRK_FN static uint32_t number(int n) { return thread_index().x + n * Threads; }
   CRK_FN static bool wanted(int n) {
@@ -201,23 +202,27 @@ struct blocks_ahead {
     const uint32_t i = number(n);
     return i < code_packs ? 1 + i % (packs - 1) : 0;
   }
-  CRK_FN void fetch(const uint32_t *blocks, uint32_t columns) {
+  CRK_FN explicit blocks_ahead(uint32_t columns) {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
-      const uint32_t i =
-          is_dense ? within(number(n), columns * packs) : within(column_of(n), columns) * packs + pack_of(n);
-      const uint32_t at = 16 * i; /* bytes: 32 bits, added to a uniform address */
+      at[n] = 16 * (is_dense ? within(number(n), columns * packs) : within(column_of(n), columns) * packs + pack_of(n));
+    }
+  }
+  CRK_FN void fetch(const uint32_t *blocks) {
+    CRK_UNROLL
+    for (int n = 0; n < loads; n++) {
+      at[n] = opaque(at[n]); /* else it is added to the uniform address in vector registers */
       words[n] = load_pack<uint32_t, 4>(
-          reinterpret_cast<const uint32_t *>(reinterpret_cast<const unsigned char *>(blocks) + at));
+          reinterpret_cast<const uint32_t *>(reinterpret_cast<const unsigned char *>(blocks) + at[n]));
     }
   }
   CRK_FN void put(uint32_t *to) const {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
       if (wanted(n)) {
-        const uint32_t at =
+        const uint32_t word =
             is_dense ? 4 * thread_index().x + 4 * n * Threads : column_of(n) * Stride + 4 * pack_of(n);
-        store_words4<Stride>(to + at, words[n]);
+        store_words4<Stride>(to + word, words[n]);
       }
     }
   }
@@ -230,8 +235,8 @@ struct blocks_ahead {
         Copies(to + 4 * number(n), blocks + 4 * within(number(n), columns * packs)).begin16(0, wanted(n));
       }
     } else {
-      blocks_ahead some;
-      some.fetch(blocks, columns);
+      blocks_ahead some(columns);
+      some.fetch(blocks);
       some.put(to);
     }
     Copies::end_group();

@@ -173,9 +173,7 @@ CRK_FN void multiply_quarter(const tile<B, Terms, Rows, Columns> &t, const Produ
       for (int n = 0; n < tall / of_rows::step; n++) {
         offset[n] = of_rows::scaled(scale[0].v, n, -float_start);
       }
-      if (Products::height * Products::width > 1) {
-        keep_order();
-      }
+      keep_order();
     }
     CRK_UNROLL
     for (int first_j = 0; first_j < Products::width; first_j += together) {
@@ -289,19 +287,26 @@ CRK_FN void multiply_quarters(const T &t, const Products &products, int first, i
   if (Products::some_idle && products.is_idle) {
     return;
   }
-  /* With one square per wave, all quarters at once: their places in shared memory are then a part of the instructions.
-   * RDNA has too few registers for two scales per quarter, and for wider tiles. */
-  if constexpr (Products::height * Products::width == 1 && (Products::tall != 8 || (T::parts == 1 && T::count == 16))) {
+  /* With one square per wave, all quarters are unrolled: their places in shared memory are then a part of the
+   * instructions. RDNA has too few registers for two scales per quarter, and for wider tiles. */
+  if constexpr (Products::height * Products::width == 1 && Products::tall != 8) {
     if (first == 0 && last == step_quarters) {
       CRK_UNROLL
       for (int quarter = 0; quarter < step_quarters; quarter++) {
-        if (Products::tall == 8) {
-          keep_order(); /* else RDNA issues fewer instructions in pairs */
-        }
         multiply_quarter(t, products, quarter, sum);
       }
       return;
     }
+  } else if constexpr (Products::height * Products::width == 1 && T::parts == 1 && T::count == 16) {
+    /* In order: else RDNA issues fewer instructions in pairs. With conditions, the sums keep their registers. */
+    CRK_UNROLL
+    for (int quarter = 0; quarter < step_quarters; quarter++) {
+      keep_order();
+      if (first <= quarter && quarter < last) {
+        multiply_quarter(t, products, quarter, sum);
+      }
+    }
+    return;
   }
   CRK_NO_UNROLL
   for (int quarter = first; quarter < last; quarter++) {

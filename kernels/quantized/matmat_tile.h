@@ -78,9 +78,9 @@ CRK_FN float scale_of(float x) {
   return Terms::narrow_scales ? static_cast<float>(f16(x)) : x;
 }
 
-/* Clamps an index to below `count`. Beyond the end, the last row or column is loaded again, and its results are not
- * stored. */
-CRK_FN uint32_t within(uint32_t i, uint32_t count) { return i < count ? i : count - 1; }
+/* Clamps an index to below `count`, at least 1. Beyond the end, the last row or column is loaded again, and its results
+ * are not stored. */
+CRK_FN uint32_t within(uint32_t i, uint32_t count) { return i < count - 1 ? i : count - 1; }
 
 /* Quarters of the step that begins with piece `step` of a row. Blocks of 256 are two whole steps. With blocks of 32 the
  * last step may reach beyond the row. */

@@ -104,7 +104,7 @@ struct matrix_products {
   matrix_core::start start;
 
   CRK_FN explicit matrix_products(uint32_t thread) : start(matrix_core::start_of(sum_start)) {
-    const uint32_t wave = thread / wave_size();
+    const uint32_t wave = uniform(thread / wave_size());
     is_idle = some_idle && wave >= static_cast<uint32_t>(waves);
     wave_row = wave % down * (16 * height);
     wave_column = wave / down % across * (16 * width);
