@@ -22,10 +22,9 @@ template <class S, class D>
 struct result_tile {
   static constexpr uint32_t rows = S::Rows, columns = S::Columns, threads = S::Threads;
   static constexpr uint32_t piece = 16 / sizeof(D), pieces = columns / piece, items = rows * pieces / threads;
-  static constexpr uint32_t pass = threads / pieces; /* rows from a thread's piece to its next one */
   /* Eight more than there are columns: the rows that lanes write at once are then in different banks. */
   static constexpr uint32_t pitch = columns + 8;
-  static_assert(items * threads == rows * pieces && pass * pieces == threads, "every thread has as many pieces");
+  static_assert(items * threads == rows * pieces, "every thread has as many pieces");
   static_assert(rows * pitch * sizeof(D) <= S::slots * step_words<S> * 4, "results fit in the place of the operands");
 
   D *const first;
@@ -41,25 +40,13 @@ struct result_tile {
     });
     shared_barrier();
   }
-  /* Calls store(i, values) for this thread's pieces of 16 bytes. Piece i is in row own_row() + i * pass, at own_column().
-   * The pieces of a wave are neighbours. */
-  CRK_FN static uint32_t own_row() { return thread_index().x / pieces; }
-  CRK_FN static uint32_t own_column() { return thread_index().x % pieces * piece; }
+  /* Calls store(row, column, values) for this thread's pieces of 16 bytes. The pieces of a wave are neighbours. */
   template <class Store>
   CRK_FN void for_pieces(const Store &store) const {
-    constexpr uint32_t at_once = items % 8 == 0 ? 8 : items % 5 == 0 ? 5 : items % 4 == 0 ? 4 : 1;
-    const D *const from = first + own_row() * pitch + own_column();
     CRK_UNROLL
-    for (uint32_t done = 0; done < items; done += at_once) {
-      pack<D, piece> values[at_once]; /* so that a load from shared memory does not wait for the last one */
-      CRK_UNROLL
-      for (uint32_t i = 0; i < at_once; i++) {
-        values[i] = load_aligned<D, piece>(from + (done + i) * pass * pitch);
-      }
-      CRK_UNROLL
-      for (uint32_t i = 0; i < at_once; i++) {
-        store(done + i, values[i]);
-      }
+    for (uint32_t i = 0; i < items; i++) {
+      const uint32_t at = i * threads + thread_index().x, row = at / pieces, column = at % pieces * piece;
+      store(row, column, load_aligned<D, piece>(first + row * pitch + column));
     }
   }
   /* Calls store(row, column, value) for this thread's results, one by one. The results of a wave are neighbours in a
@@ -95,22 +82,16 @@ CRK_FN void store_result_tile(const crk_matmul_t &call, const matmul_place &plac
     return;
   }
   const bool streams = call.lhs.rows * call.rhs.rows * call.batch.numel > cached_results / sizeof(D);
-  const uint32_t row = results.own_row(), column = results.own_column();
-  const uint32_t wanted = column < place.columns ? place.rows : 0; /* rows */
-  D *const to = dst + row * call.row_stride + column;
-  const uint64_t step = results.pass * call.row_stride;
-  const auto store = [&](auto store_piece) {
-    results.for_pieces([&](uint32_t i, const auto &values) {
-      if (row + i * results.pass < wanted) {
-        store_piece(to + i * step, values);
+  results.for_pieces([&](uint32_t row, uint32_t column, const auto &values) {
+    if (row < place.rows && column < place.columns) {
+      D *const to = dst + row * call.row_stride + column;
+      if (streams) {
+        store_streamed(to, values);
+      } else {
+        store_pack(to, values);
       }
-    });
-  };
-  if (streams) {
-    store([](D *at, const auto &values) { store_streamed(at, values); });
-  } else {
-    store([](D *at, const auto &values) { store_pack(at, values); });
-  }
+    }
+  });
 }
 
 /* Stores the sums of a team as D. */
