@@ -89,8 +89,7 @@ CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t
   if constexpr (S::is_direct) {
     const result_tile<S, float> results(room);
     results.put(team);
-    results.for_pieces(
-        [&](uint32_t i, const auto &sums) { store(results.own_row() + i * results.pass, results.own_column(), sums); });
+    results.for_pieces(store);
   } else {
     team.store(store);
   }
