@@ -196,14 +196,16 @@ pub fn cases(size: Size) -> Vec<Case> {
         case.roof = Roof::Reads;
         cases.push(case.within(Agreement::Share(1e-5)));
     }
-    for format in FORMATS {
-        let columns = size.dim(if size.elements < 1 << 20 { 16 } else { 512 });
-        let x = Source::plain(F32, &[columns, k]);
-        let product = Product { rows, k, columns };
-        let dims = [rows, k, columns];
-        let mut case = case("mat-mat", format, &dims, Op::MatMat(format, product), &[x], &[columns, rows]);
-        case.roof = Roof::Operations(2 * rows * k * columns);
-        cases.push(case.within(Agreement::Share(2e-2)));
+    let many = size.dim(if size.elements < 1 << 20 { 16 } else { 512 });
+    for (name, columns, formats) in [("mat-mat", many, &FORMATS[..]), ("mat-mat, few columns,", size.dim(16), &usual)] {
+        for format in formats {
+            let x = Source::plain(F32, &[columns, k]);
+            let product = Product { rows, k, columns };
+            let op = Op::MatMat(*format, product);
+            let mut case = case(name, *format, &[rows, k, columns], op, &[x], &[columns, rows]);
+            case.roof = Roof::Operations(2 * rows * k * columns);
+            cases.push(case.within(Agreement::Share(2e-2)));
+        }
     }
     cases
 }
