@@ -19,8 +19,8 @@ usage: cargo bench -p candle-rocm --bench products -- [OPTION...] [DTYPE...] [Mx
 
   DTYPE           f16, bf16, f32 or f64; bf16 and f16 if left out
   MxNxK           a product, such as 16x14336x4096; a list of common ones if left out
-  BxCxSxOxW       a convolution of B images of C channels and S x S pixels to O channels, by windows of W x W pixels:
-                  2x320x64x320x3
+  BxCxSxOxW       a convolution of B images of C channels and S x S pixels to O channels, by windows of W x W pixels,
+                  where W is odd: 2x320x64x320x3
   --last          images and weights of convolutions have their channels last in memory
   --device NAME   the device to run on
   --reps N        timed repetitions (20)

@@ -26,7 +26,7 @@ static_assert(dot_stride >= CRK_MMQ_WORDS && column_stride >= CRK_MMQ_WORDS, "a 
  *   layout          layout of the words before a column's codes
  *   subtracts_zero  zeros are subtracted from the codes; if false, a zero counts as the minimum -zero * scale
  *   narrow_scales   scales and minima are rounded to f16, as in Candle's mmq kernels
- *   row_stride, column_stride   those of the products (quantized/matrix.h)
+ *   row_stride, column_stride   words from a row, or a column, to the next one (quantized/matrix.h)
  *   sums_codes      a minimum is multiplied with d times the sum of the codes; if false, with s, if the layout has
  *                 it */
 template <class B>
