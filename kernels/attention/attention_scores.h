@@ -43,6 +43,13 @@ struct attention_sequence {
   }
 };
 
+/* The first element of a row of q or dst. */
+CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attention_strides_t &strides, uint32_t query,
+                           uint32_t head) {
+  return sequence.number * strides.sequence + head * strides.head +
+         (static_cast<uint64_t>(sequence.first_query) + query) * strides.row;
+}
+
 /* The keys that a query sees by its window: `count` keys from `first` on, up to before `end`. Both `first` and `end`
  * rise with the query. */
 struct attention_window {

@@ -98,13 +98,6 @@ CRK_FN bool has_windows(const crk_attention_call_t &call, const split_work &work
   return work.sequence.queries > 1 && (call.left != UINT32_MAX || call.right != UINT32_MAX);
 }
 
-/* The first element of a row of q or dst. */
-CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attention_strides_t &strides, uint32_t query,
-                           uint32_t head) {
-  return sequence.number * strides.sequence + head * strides.head +
-         (static_cast<uint64_t>(sequence.first_query) + query) * strides.row;
-}
-
 /* The scores of a row: dot products, which become exponents of 2 by multiplication with log2(e) and the scale, a
  * positive number. Scores of a General call are these exponents already. The score of a key that the row does not see
  * is no_score; a row beyond the last one sees none. */

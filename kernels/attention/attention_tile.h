@@ -561,9 +561,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   }
   if constexpr (S::passes_rows) {
     if (thread_index().x == 0) {
-      T *const dst = const_cast<T *>(sequence.head<T>(call.dst, call.dst_strides, head, sequence.first_query));
-      const auto head_first = static_cast<uint64_t>(dst - static_cast<T *>(call.dst));
-      *results = {head_first + first_row * call.dst_strides.row, call.dst_strides.row, sequence.queries - first_row};
+      *results = {row_offset(sequence, call.dst_strides, first_row, head), call.dst_strides.row,
+                  sequence.queries - first_row};
     }
     if (begin >= end) { /* no step waits until the queries are there, and results take their place */
       keys.finish(key_room);
