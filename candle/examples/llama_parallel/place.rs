@@ -49,7 +49,8 @@ const LAUNCHERS: [Launcher; 3] = [
     Launcher {
         name: "srun",
         rank: "SLURM_PROCID",
-        size: "SLURM_NTASKS",
+        // SLURM_NTASKS may be that of the allocation: in the shell that salloc starts as a step of one task.
+        size: "SLURM_STEP_NUM_TASKS",
         local: "SLURM_LOCALID",
         ranks_here: "",
         hosts: "SLURM_NNODES",

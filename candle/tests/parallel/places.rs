@@ -23,7 +23,9 @@ fn launchers() -> Result<()> {
     let place = |rank, size, local, host: &str, port| Some(Place { rank, size, local, host: host.into(), port });
     let torchrun = "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 MASTER_ADDR=node1 MASTER_PORT=1234";
     let mpirun = "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1";
-    let srun = "SLURM_PROCID=2 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_STEP_ID=0";
+    let srun = "SLURM_PROCID=2 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 SLURM_STEP_ID=0";
+    // The shell of salloc with LaunchParameters=use_interactive_step, and a batch script that was submitted there.
+    let interactive = "SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=1 SLURM_LOCALID=0 SLURM_STEP_ID=4294967290";
     for (variables, ranks, expected) in [
         ("", None, None),
         ("MASTER_ADDR=node1 MASTER_PORT=1234", Some(2), None),
@@ -43,8 +45,14 @@ fn launchers() -> Result<()> {
         // An allocation, a batch script that starts its ranks itself, and a step that does.
         ("SLURM_NTASKS=4", Some(4), None),
         ("SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_LOCALID=0", Some(4), None),
-        ("SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0 SLURM_STEP_ID=0", Some(4), None),
-        ("SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0 SLURM_STEP_ID=0", None, place(0, 1, 0, "127.0.0.1", PORT)),
+        ("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_LOCALID=0 SLURM_STEP_ID=0", Some(4), None),
+        (
+            "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_LOCALID=0 SLURM_STEP_ID=0",
+            None,
+            place(0, 1, 0, "127.0.0.1", PORT),
+        ),
+        (interactive, Some(4), None),
+        (interactive, None, place(0, 1, 0, "127.0.0.1", PORT)),
         // srun may have started mpirun, and mpirun torchrun.
         (&format!("{srun} {mpirun} MASTER_ADDR=node1"), None, place(3, 4, 1, "node1", PORT)),
         (&format!("{srun} {mpirun} {torchrun}"), None, place(5, 8, 1, "node1", 1234)),
@@ -74,14 +82,14 @@ fn contradictory_launchers() -> Result<()> {
         ("RANK=0 WORLD_SIZE=2 MASTER_PORT=65535 TORCHELASTIC_USE_AGENT_STORE=True", None, vec!["MASTER_PORT is 65535"]),
         ("OMPI_COMM_WORLD_RANK=0", None, vec!["OMPI_COMM_WORLD_SIZE is not set"]),
         (
-            "SLURM_STEP_ID=1 SLURM_PROCID=4 SLURM_NTASKS=4 SLURM_LOCALID=0",
+            "SLURM_STEP_ID=1 SLURM_PROCID=4 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0",
             None,
-            vec!["SLURM_PROCID is 4", "SLURM_NTASKS is 4"],
+            vec!["SLURM_PROCID is 4", "SLURM_STEP_NUM_TASKS is 4"],
         ),
         (
-            "SLURM_STEP_ID=1 SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_LOCALID=0",
+            "SLURM_STEP_ID=1 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0",
             Some(2),
-            vec!["--ranks is 2", "SLURM_NTASKS is 4", "srun"],
+            vec!["--ranks is 2", "SLURM_STEP_NUM_TASKS is 4", "srun"],
         ),
     ] {
         // The first of two equal names counts. A case that is about LOCAL_RANK's absence has no more variables.
@@ -96,7 +104,7 @@ fn contradictory_launchers() -> Result<()> {
     for variables in [
         "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0",
         "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2",
-        "SLURM_STEP_ID=1 SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NNODES=2",
+        "SLURM_STEP_ID=1 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 SLURM_NNODES=2",
     ] {
         let error = read(variables, None).expect_err(variables).to_string();
         assert!(error.contains("MASTER_ADDR is not set"), "{error}");
