@@ -6,7 +6,7 @@ use crate::rendezvous;
 use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use candle_core::backend::BackendDevice;
-use candle_core::rocm_backend::kernels;
+use candle_core::rocm_backend::kernels::{self, Backend};
 use candle_core::rocm_backend::rccl::{Comm, Id};
 use candle_core::rocm_backend::{RocmDevice, WrapErr};
 use std::io::Read;
@@ -106,23 +106,29 @@ fn on_cpu() -> bool {
 /// The device of the rank with number `local` on this host. If `CANDLE_ROCM_DEVICE` names a GPU, it is that of rank 0,
 /// and the others follow it. On a CPU device each rank has a handle of its own.
 pub fn open(local: usize) -> Result<RocmDevice> {
-    if let Some(name) = RocmDevice::replaced_by() {
-        let name = match name.split_once(':') {
-            Some((kind @ ("hip" | "cuda"), first)) => {
-                let first: usize = first.parse().with_context(|| format!("CANDLE_ROCM_DEVICE is {name}"))?;
-                format!("{kind}:{}", first + local)
-            }
-            _ => name,
-        };
-        return Ok(RocmDevice::from_handle(kernels::Device::open_named(&name).w()?)?);
-    }
-    let ordinal = match RocmDevice::count()? {
-        // A launcher may show each rank its own GPU only.
-        1 => 0,
-        count if local >= count => bail!("rank {local} of this host has no GPU: there are {count}"),
-        _ => local,
+    let Some(name) = RocmDevice::replaced_by() else {
+        return Ok(RocmDevice::new(gpu(0, local, RocmDevice::count()?)?)?);
     };
-    Ok(RocmDevice::new(ordinal)?)
+    let name = match name.split_once(':') {
+        Some((kind @ ("hip" | "cuda"), first)) => {
+            let first = first.parse().with_context(|| format!("CANDLE_ROCM_DEVICE is {name}"))?;
+            let backend = if kind == "hip" { Backend::Hip } else { Backend::Cuda };
+            format!("{kind}:{}", gpu(first, local, kernels::Device::count(backend).unwrap_or(0))?)
+        }
+        _ => name,
+    };
+    Ok(RocmDevice::from_handle(kernels::Device::open_named(&name).w()?)?)
+}
+
+/// The number of a rank's GPU among `count` GPUs, if `first` is that of rank 0.
+pub fn gpu(first: usize, local: usize, count: usize) -> Result<usize> {
+    let number = first + local;
+    match count {
+        // A launcher may show each rank its own GPU only. If there is none, opening it says why.
+        0 | 1 => Ok(first),
+        _ if number < count => Ok(number),
+        _ => bail!("rank {local} of this host has no GPU: it takes number {number}, and there are {count}"),
+    }
 }
 
 /// The rank that the environment names.

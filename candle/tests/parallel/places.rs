@@ -1,6 +1,7 @@
 //! What the example reads of launchers' variables, and its options.
 use crate::Test;
 use crate::config::{self, Split};
+use crate::launch;
 use crate::options::{HELP, Options, Source};
 use crate::place::{PORT, Place};
 use anyhow::Result;
@@ -8,6 +9,7 @@ use anyhow::Result;
 pub const TESTS: &[(&str, Test)] = &[
     ("launchers", launchers),
     ("contradictory_launchers", contradictory_launchers),
+    ("numbers_of_gpus", numbers_of_gpus),
     ("the_command_line", the_command_line),
     ("numbers_of_ranks", numbers_of_ranks),
 ];
@@ -108,6 +110,26 @@ fn contradictory_launchers() -> Result<()> {
     ] {
         let error = read(variables, None).expect_err(variables).to_string();
         assert!(error.contains("MASTER_ADDR is not set"), "{error}");
+    }
+    Ok(())
+}
+
+fn numbers_of_gpus() -> Result<()> {
+    for (first, local, count, expected) in [
+        (0, 1, 2, 1),
+        (2, 1, 4, 3),
+        // Each rank sees its own alone.
+        (0, 0, 1, 0),
+        (0, 3, 1, 0),
+        // What opening then says.
+        (0, 1, 0, 0),
+        (1, 0, 1, 1),
+    ] {
+        assert_eq!(launch::gpu(first, local, count)?, expected, "{first} {local} {count}");
+    }
+    for (first, local, count) in [(0, 2, 2), (1, 1, 2)] {
+        let error = launch::gpu(first, local, count).expect_err("no GPU").to_string();
+        assert_eq!(error, format!("rank {local} of this host has no GPU: it takes number 2, and there are 2"));
     }
     Ok(())
 }
