@@ -19,7 +19,7 @@
     crk::conv_cores<T, rows, columns, threads>(CRK_ND_ARGUMENT(call), weights, images, dst); \
   }
 #endif
-#define CRK_CONV_CORES_TALL(rows, columns, cuda_threads, threads, cost)                           \
+#define CRK_CONV_CORES_PLAIN(rows, columns, cuda_threads, threads, cost)                          \
   CRK_CONV_CORES_OF(conv_bf16, crk_conv_cores_t, crk::bf16, rows, columns, cuda_threads, threads) \
   CRK_CONV_CORES_OF(conv_f16, crk_conv_cores_t, crk::f16, rows, columns, cuda_threads, threads)
 #define CRK_CONV_CORES_BOTH(suffix, T, ...)                          \
@@ -28,7 +28,10 @@
 #define CRK_CONV_CORES_HALVES(rows, columns, cuda_threads, threads, cost)    \
   CRK_CONV_CORES_BOTH(bf16, crk::bf16, rows, columns, cuda_threads, threads) \
   CRK_CONV_CORES_BOTH(f16, crk::f16, rows, columns, cuda_threads, threads)
-CRK_CONV_TALL_TILE(CRK_CONV_CORES_TALL)
+#if CRK_HALF_CORES && CRK_LARGE_SHARED
+CRK_CONV_WIDE_TILE(CRK_CONV_CORES_PLAIN)
+#endif
+CRK_CONV_TALL_TILE(CRK_CONV_CORES_PLAIN)
 CRK_CONV_TILES(CRK_CONV_CORES_HALVES)
 
 #define CRK_CONV_PIXELS(bits)                                                                       \

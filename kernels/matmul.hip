@@ -1,7 +1,11 @@
 /* Kernels of the module `matmul`: the launcher's matrix products in floating point (matmul/matmul_cores.h,
- * matmul/matmul_tile.h, matmul/matmul_vec.h, matmul/matmul_wide.h). This file only names the instances. */
+ * matmul/matmul_short.h, matmul/matmul_tile.h, matmul/matmul_vec.h, matmul/matmul_wide.h). This file only names the
+ * instances. */
 #include "elementwise/instances.h"
 #include "matmul/matmul_cores.h"
+#if CRK_HALF_CORES && CRK_LARGE_SHARED
+#include "matmul/matmul_short.h"
+#endif
 #include "matmul/matmul_tile.h"
 #include "matmul/matmul_vec.h"
 #include "matmul/matmul_wide.h"
@@ -58,6 +62,12 @@
     crk::matmul_columns<T>(CRK_ND_ARGUMENT(call), x, matrix, dst);            \
   }
 
+#define CRK_MATMUL_SHORT_OF(suffix, T)                                             \
+  CRK_COOPERATIVE(matmul_##suffix##_short, CRK_MATMUL_SHORT_THREADS,               \
+                  (crk_matmul_t call, const T *lhs, const T *rhs, T *dst)) {       \
+    crk::matmul_short<T, 128, 128, CRK_MATMUL_SHORT_THREADS>(call, lhs, rhs, dst); \
+  }
+
 /* nvcc is told twice the threads of a block: two of the largest blocks find room. The launcher counts on it. */
 #define CRK_WIDE_BOUND ((crk::async_copies::present ? 2 : 1) * CRK_WIDE_THREADS)
 #define CRK_MATMUL_WIDE_OF(suffix, T)                                                       \
@@ -84,6 +94,8 @@
 #if CRK_HALF_CORES && CRK_LARGE_SHARED
 CRK_MATMUL_WIDE_TILE(CRK_MATMUL_BF16)
 CRK_MATMUL_WIDE_TILE(CRK_MATMUL_F16)
+CRK_MATMUL_SHORT_OF(bf16, crk::bf16)
+CRK_MATMUL_SHORT_OF(f16, crk::f16)
 #endif
 CRK_MATMUL_LARGE_TILE(CRK_MATMUL_BF16)
 CRK_MATMUL_LARGE_TILE(CRK_MATMUL_F16)

@@ -20,10 +20,10 @@ typedef struct tile {
 } tile_t;
 static const tile_t tiles[] = {
 #define XX(rows, columns, cuda_threads, threads, cost) {rows, columns, cost, CRK_CONV_CUDA_BYTES(rows, columns)},
-    CRK_CONV_TALL_TILE(XX) CRK_CONV_TILES(XX)
+    CRK_CONV_WIDE_TILE(XX) CRK_CONV_TALL_TILE(XX) CRK_CONV_TILES(XX)
 #undef XX
 };
-enum { TALL, LARGE, TILES = sizeof(tiles) / sizeof(*tiles) };
+enum { WIDE, TALL, LARGE, TILES = sizeof(tiles) / sizeof(*tiles) };
 _Static_assert(2 * (int)TILES * (int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(CONV_CORES), "as the list of slots counts");
 
 /* The products of an image. A phase of a transposed convolution is a product; others are one. */
@@ -157,22 +157,28 @@ typedef struct plan {
   uint64_t tiles, parts; /* blocks per part of k, parts of k */
 } plan_t;
 
+/* Whether there is a kernel for the tile. Some NVIDIA GPUs have too little shared memory for the first two. */
+static bool has_tile(crk_device_t self, const crk_convolution_t *convolution, uint32_t choice) {
+  const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
+  return choice >= LARGE || (convolution->dtype != CRK_DTYPE_F32 && !convolution->transposed &&
+                             (is_cuda ? tiles[choice].cuda_bytes <= self->context->info.shared_bytes : choice == TALL));
+}
+
 /* The plan with which the device is done first. The busiest unit has to compute rounds * rows * columns numbers of dst.
  * Parts of k fill the device where tiles are few, but they must be added up. */
 static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution, const work_t *work) {
   const crk_conv_t *s = &convolution->shape;
   const bool is_float = convolution->dtype == CRK_DTYPE_F32;
-  /* Some NVIDIA GPUs have too little shared memory for the tall tile. */
-  const bool has_tall =
-      !is_float && !convolution->transposed &&
-      (self->driver->backend != CRK_BACKEND_CUDA || tiles[TALL].cuda_bytes <= self->context->info.shared_bytes);
   const uint64_t factor = is_float ? FLOAT_COST : 1;
   const uint64_t positions = work->height * work->width, numel = crk_priv_convolution_numel(convolution);
   const uint64_t steps = crk_priv_ceil_div(work->k, CRK_CONV_PART_STEP);
   plan_t best = {0};
   double least = 0;
-  for (uint32_t i = has_tall ? TALL : LARGE; i < TILES; i++) {
+  for (uint32_t i = 0; i < TILES; i++) {
     const tile_t *tile = &tiles[i];
+    if (!has_tile(self, convolution, i)) {
+      continue;
+    }
     const uint64_t count = crk_priv_ceil_div(s->c_out, tile->rows) * crk_priv_ceil_div(positions, tile->columns) *
                            convolution->batch * convolution->groups * work->phases;
     const uint64_t most = crk_priv_least(crk_priv_ceil_div(2 * crk_priv_units(self), count), steps / LEAST_STEPS);
@@ -255,7 +261,7 @@ static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *c
   CRK_TRY(crk_priv_block_threads(function, &threads));
   const uint64_t parts = product->parts.size;
   crk_priv_matmul_tiles_init(product, crk_priv_ceil_div(product->rhs.rows, tile->columns),
-                             crk_priv_ceil_div(product->lhs.rows, tile->rows));
+                             crk_priv_ceil_div(product->lhs.rows, tile->rows), true);
   crk_priv_cache_order_init(&product->order, self->context->info.l2_caches, plan->tiles * parts, true);
   const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
   const void *dst = parts > 1 ? sums : convolution->dst.ptr;

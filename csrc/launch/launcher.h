@@ -72,7 +72,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(CONV_TRANSPOSE, CRK_DTYPE_COUNT)                           \
   XX(CONV_GROUPS, 2 * CRK_DTYPE_COUNT)                          \
   XX(DEPTHWISE, 7 * CRK_DTYPE_COUNT)                            \
-  XX(CONV_CORES, 2 * 4 * CRK_DTYPE_COUNT)                       \
+  XX(CONV_CORES, 2 * 5 * CRK_DTYPE_COUNT)                       \
   XX(CONV_PIXELS, 2)                                            \
   XX(IM2COL, CRK_WIDTHS)                                        \
   XX(IM2COL_TILE, CRK_WIDTHS)                                   \
@@ -101,6 +101,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(MOE_STARTS, 1)                                             \
   XX(MOE_ALIGN, 1)                                              \
   XX(MATMUL_TILES, 5 * CRK_DTYPE_COUNT)                         \
+  XX(MATMUL_SHORT, CRK_DTYPE_COUNT)                             \
   XX(MATMUL_ROWS, CRK_DTYPE_COUNT)                              \
   XX(MATMUL_COLUMNS, CRK_DTYPE_COUNT)                           \
   XX(MATMUL_PARTS, CRK_DTYPE_COUNT)                             \

@@ -23,8 +23,9 @@ enum { PART_STEP_BYTES = 256, PART_STEPS = 4 };
 /* Sums of fewer than SPLIT_K products of f32 do not use NVIDIA's matrix cores. A product has an error of up to 2^-21
  * there, which the bound in crk_matmul's comment allows from SPLIT_K products on. */
 enum { SPLIT_K = 8 };
-/* The tile of WIDE takes longer than LARGE's with up to SHORT_K numbers along k: by 2 to 10 % on an H200. */
-enum { SHORT_K = 128 };
+/* The tile of WIDE takes longer than LARGE's with up to NARROW_K numbers along k: by 2 to 10 % on an H200. With up to
+ * SHORT_K, matmul_short.h takes 0.73 to 0.94 of the time of LARGE for 4096 x 4096 results there. */
+enum { NARROW_K = 128, SHORT_K = 384 };
 /* On an H200, products of f32 with 32 numbers along k take 0.98 to 1.08 of cuBLAS's time, with 16 numbers 1.6. */
 enum { LEAST_FLOAT_K = 64 };
 
@@ -136,13 +137,13 @@ static void exchange(problem_t *problem) {
 
 /* ---- launches */
 
-void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t down) {
+void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t down, bool wide) {
   const uint64_t rest = down % CRK_MATMUL_BAND;
   call->whole_bands = down / CRK_MATMUL_BAND;
-  crk_priv_divisor_init(&call->tiles, across * down, true);
-  crk_priv_divisor_init(&call->band, across * CRK_MATMUL_BAND, true);
-  crk_priv_divisor_init(&call->heights[0], CRK_MATMUL_BAND, true);
-  crk_priv_divisor_init(&call->heights[1], rest != 0 ? rest : 1, true);
+  crk_priv_divisor_init(&call->tiles, across * down, wide);
+  crk_priv_divisor_init(&call->band, across * CRK_MATMUL_BAND, wide);
+  crk_priv_divisor_init(&call->heights[0], CRK_MATMUL_BAND, wide);
+  crk_priv_divisor_init(&call->heights[1], rest != 0 ? rest : 1, wide);
 }
 
 /* Launches across * down blocks for each part of k of each matrix of the batch. */
@@ -151,7 +152,7 @@ static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t funct
   crk_matmul_t *call = &problem->call;
   uint32_t threads;
   CRK_TRY(crk_priv_block_threads(function, &threads));
-  crk_priv_matmul_tiles_init(call, across, down);
+  crk_priv_matmul_tiles_init(call, across, down, true);
   const uint64_t blocks = across * down * call->parts.size * call->batch.numel;
   crk_priv_cache_order_init(&call->order, self->context->info.l2_caches, blocks, true);
   const void *args[] = {call, &problem->lhs, &problem->rhs, &problem->dst};
@@ -219,6 +220,16 @@ static bool is_on_cuda_cores(crk_device_t self, const problem_t *problem, uint32
          (problem->element_bytes == 2 || (problem->dtype == CRK_DTYPE_F32 && choice == LARGE));
 }
 
+static uint64_t count_across(const problem_t *problem, const tile_t *tile) {
+  return crk_priv_ceil_div(problem->call.rhs.rows, tile->columns);
+}
+static uint64_t count_down(const problem_t *problem, const tile_t *tile) {
+  return crk_priv_ceil_div(problem->call.lhs.rows, tile->rows);
+}
+static uint64_t count_tiles(const problem_t *problem, const tile_t *tile) {
+  return count_across(problem, tile) * count_down(problem, tile) * problem->call.batch.numel;
+}
+
 /* Chooses THIN for few rows. Otherwise it chooses the largest tile of which there are at least three for four units. It
  * chooses a smaller tile if that one holds all rows or all columns of dst. */
 static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) {
@@ -227,13 +238,13 @@ static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) 
   if (m <= tiles[THIN].rows && n > tiles[SMALL].columns) {
     return THIN;
   }
-  const bool is_wide = is_on_cuda_cores(self, problem, WIDE) && call->k > SHORT_K &&
+  const bool is_wide = is_on_cuda_cores(self, problem, WIDE) && call->k > NARROW_K &&
                        tiles[WIDE].cuda_bytes <= self->context->info.shared_bytes;
   const bool is_short = is_on_cuda_cores(self, problem, LARGE) && problem->element_bytes == 4 && call->k < SPLIT_K;
   uint32_t choice = problem->dtype == CRK_DTYPE_F64 || is_short ? LARGE + 1 : is_wide ? WIDE : LARGE;
   for (; choice < SMALL; choice++) {
     const tile_t *tile = &tiles[choice], *next = &tiles[choice + 1];
-    const uint64_t count = crk_priv_ceil_div(m, tile->rows) * crk_priv_ceil_div(n, tile->columns) * call->batch.numel;
+    const uint64_t count = count_tiles(problem, tile);
     if (m > next->rows && n > next->columns && 4 * count >= (uint64_t)3 * crk_priv_units(self)) {
       break;
     }
@@ -300,23 +311,48 @@ static crk_status_t launch_matmul_parts(crk_device_t self, problem_t *problem, c
   return crk_priv_free_after(self, status, sums);
 }
 
+/* Whether matmul_short.h has a kernel for the problem, of which it is known how the operands are read. */
+static bool takes_short(crk_device_t self, const problem_t *problem) {
+  const crk_matmul_t *call = &problem->call;
+  return problem->element_bytes == 2 && is_on_cuda_cores(self, problem, LARGE) &&
+         CRK_MATMUL_SHORT_BYTES <= self->context->info.shared_bytes && call->k <= SHORT_K && call->k % 8 == 0 &&
+         call->lhs.way == CRK_MATMUL_ALONG_K && call->lhs.is_aligned != 0 && call->rhs.is_aligned != 0 &&
+         call->by_vectors != 0 && call->lhs.rows <= INT32_MAX && call->rhs.rows <= INT32_MAX &&
+         count_tiles(problem, &tiles[LARGE]) <= INT32_MAX;
+}
+
+static crk_status_t launch_matmul_short(crk_device_t self, problem_t *problem) {
+  const tile_t *tile = &tiles[LARGE];
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_SHORT + (uint32_t)problem->dtype, CRK_MODULE_MATMUL, &function,
+                         "matmul_%s_short", crk_dtype_name(problem->dtype)));
+  crk_priv_matmul_tiles_init(&problem->call, count_across(problem, tile), count_down(problem, tile), false);
+  const uint64_t most = (uint64_t)CRK_MATMUL_SHORT_BLOCKS * crk_priv_units(self);
+  const crk_dim3_t grid = {(uint32_t)crk_priv_least(count_tiles(problem, tile), most), 1, 1};
+  const void *args[] = {&problem->call, &problem->lhs, &problem->rhs, &problem->dst};
+  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_MATMUL_SHORT_THREADS, 1, 1},
+                                CRK_MATMUL_SHORT_BYTES, args);
+}
+
 static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {
   crk_matmul_t *call = &problem->call;
   const uint32_t choice = choose_matmul_tile(self, problem);
   const tile_t *tile = &tiles[choice];
-  crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_TILES + choice * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
-                         CRK_MODULE_MATMUL, &function, "matmul_%s_%ux%u_tiles", crk_dtype_name(problem->dtype),
-                         (unsigned)tile->rows, (unsigned)tile->columns));
   choose_operand_way(problem, 0);
   choose_operand_way(problem, 1);
   /* Numbers that a lane stores at once: matrix cores make eight neighbours of halves, and four of f32 and f64. */
   const uint32_t vector = problem->element_bytes == 2 ? 8 : 4;
   call->by_vectors = call->column_stride == 1 && call->rhs.rows % vector == 0 && (uintptr_t)problem->dst % 16 == 0;
-  const uint64_t across = crk_priv_ceil_div(call->rhs.rows, tile->columns);
-  const uint64_t down = crk_priv_ceil_div(call->lhs.rows, tile->rows);
+  if (choice <= LARGE && takes_short(self, problem)) {
+    return launch_matmul_short(self, problem);
+  }
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_TILES + choice * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
+                         CRK_MODULE_MATMUL, &function, "matmul_%s_%ux%u_tiles", crk_dtype_name(problem->dtype),
+                         (unsigned)tile->rows, (unsigned)tile->columns));
+  const uint64_t across = count_across(problem, tile), down = count_down(problem, tile);
   if (tile->rows * tile->columns <= CRK_MATMUL_SPLIT_TILE) {
-    choose_k_parts(self, problem, across * down * call->batch.numel);
+    choose_k_parts(self, problem, count_tiles(problem, tile));
   }
   const uint32_t shared_bytes = is_on_cuda_cores(self, problem, choice) ? tile->cuda_bytes : 0;
   return call->parts.size > 1 ? launch_matmul_parts(self, problem, function, across, down, shared_bytes)
@@ -422,7 +458,7 @@ static bool is_float_tile_faster(crk_device_t self, problem_t *problem) {
   }
   const tile_t *tile = &tiles[LARGE];
   const uint64_t m = call->lhs.rows, n = call->rhs.rows, units = crk_priv_units(self);
-  const uint64_t count = crk_priv_ceil_div(m, tile->rows) * crk_priv_ceil_div(n, tile->columns) * call->batch.numel;
+  const uint64_t count = count_tiles(problem, tile);
   const uint64_t held = crk_priv_ceil_div(count, units) * units * tile->rows * tile->columns;
   return m * n * call->batch.numel >= held / 4 * 3;
 }

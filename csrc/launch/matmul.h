@@ -5,8 +5,8 @@
 #include "call/matmul_call.h"
 #include "launch/sliding.h"
 
-/* Numbers the tiles of a matrix: `across` tiles along n, `down` tiles along m. */
-void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t down);
+/* Numbers the tiles of a matrix: `across` tiles along n, `down` tiles along m. `wide` as for crk_priv_divisor_init. */
+void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t down, bool wide);
 
 /* Adds up parts in scratch memory and stores the `count` totals in dst. Each part has `count` sums, and the parts
  * follow each other. The sums are f32, or f64 for f64. */

@@ -50,6 +50,15 @@ enum {
 #define CRK_MATMUL_CUDA_BYTES(rows, columns) \
   (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_MATMUL_DEPTH(1, 0, rows, columns) * 2)
 
+/* Products with few numbers along k, in f16 and bf16 on NVIDIA GPUs (matmul_short.h): blocks that make several large
+ * tiles each. Shared memory has two steps, and the results of a tile, whose rows are 16 bytes apart. A multiprocessor
+ * has room for CRK_MATMUL_SHORT_BLOCKS blocks. */
+enum {
+  CRK_MATMUL_SHORT_THREADS = 128,
+  CRK_MATMUL_SHORT_BLOCKS = 2,
+  CRK_MATMUL_SHORT_BYTES = 2 * (128 + 128) * CRK_MATMUL_DEPTH(1, 0, 128, 128) * 2 + 128 * (128 + 8) * 2
+};
+
 /* The kernels that multiply one row x with long rows of matrices (matmul_wide.h). */
 enum {
   CRK_WIDE_MATRICES = 3, /* the most matrices of a launch */
@@ -108,9 +117,10 @@ typedef struct crk_matmul {
   uint64_t k; /* length of a sum, at least 1 */
   uint64_t row_stride, column_stride; /* strides of dst, in elements; its matrices follow each other without gaps */
   uint64_t first_block; /* number of this launch's first block: a large product takes several launches */
-  /* All wide. Blocks are numbered over the tiles of a matrix first, then over the parts of k, then over the batch. The
-   * tiles are in bands of CRK_MATMUL_BAND tiles along m, and within a band the tiles along m come first. So the blocks
-   * that run at once read few rows of both operands, which then are in the cache.
+  /* All wide; narrow for matmul_short.h, which has no parts. Blocks are numbered over the tiles of a matrix first, then
+   * over the parts of k, then over the batch. The tiles are in bands of CRK_MATMUL_BAND tiles along m, and within a band
+   * the tiles along m come first. So the blocks that run at once read few rows of both operands, which then are in the
+   * cache.
    * `band`: tiles of a band. heights: tiles along m in a band, and in the last band if it has fewer. */
   crk_divisor_t tiles, parts, band, heights[2];
   crk_cache_order_t order; /* of the tiles' blocks; wide. matmul_vec.h has none */

@@ -180,8 +180,12 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
   CRK_FN void copy_some(uint32_t *room, uint64_t left) const {
     if (!by_pieces() || (!Across && left < Depth && left % P::piece != 0)) {
       this->template copy_part<Across>(room, left);
-      return;
+    } else {
+      begin_part(room, left);
     }
+  }
+  /* Begins to copy a step of which `left` numbers along k exist: whole pieces of them, and as by_pieces() says. */
+  CRK_FN void begin_part(uint32_t *room, uint64_t left) const {
     const copies mine(tile::address(room, own.row, own.part), this->first + offset);
     CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {

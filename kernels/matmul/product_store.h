@@ -31,13 +31,18 @@ struct result_tile {
 
   CRK_FN explicit result_tile(uint32_t *room) : first(reinterpret_cast<D *>(room)) {}
 
+  /* Writes the team's sums there. */
+  template <class Team>
+  CRK_FN void write(const Team &team) const {
+    team.store([&](uint32_t row, uint32_t column, const auto &sums) {
+      store_pack(first + row * pitch + column, convert_pack<D>(sums));
+    });
+  }
   /* Puts all sums there. All threads of the block must call it. */
   template <class Team>
   CRK_FN void put(const Team &team) const {
     shared_barrier(); /* the operands have been read */
-    team.store([&](uint32_t row, uint32_t column, const auto &sums) {
-      store_pack(first + row * pitch + column, convert_pack<D>(sums));
-    });
+    write(team);
     shared_barrier();
   }
   /* Calls store(row, column, values) for this thread's pieces of 16 bytes. The pieces of a wave are neighbours. */

@@ -318,7 +318,7 @@ fn of_folded_batches(target: &Target, name: &str, t: Type) -> Outcome {
 /// Enough matrices for one tile of the largest kind per compute unit.
 fn of_many_tiles(target: &Target, name: &str, t: Type) -> Outcome {
     let units = target.device.info().map_err(|error| error.to_string())?.compute_units as usize;
-    let shapes = [(129, 20, 65), (65, 33, 33), (40, 17, 136), (130, 7, 130)];
+    let shapes = [(129, 20, 65), (65, 33, 33), (40, 17, 136), (130, 7, 130), (130, 64, 136), (136, 72, 264)];
     each_case(target, "matmul", name, shapes.len(), |rng, index| {
         let (m, k, n) = shapes[index];
         let (left, right) = (rng.pick(&ORDERS[..4]), rng.pick(&ORDERS[..4]));
@@ -518,6 +518,18 @@ fn divisor(size: usize) -> NdDim {
 }
 
 impl Call {
+    /// The same with narrow divisors.
+    fn narrow(self) -> Call {
+        let narrow = |by: NdDim| NdDim { mul: (((1 << by.shift) - by.size) << 32) / by.size.max(1) + 1, ..by };
+        Call {
+            tiles: narrow(self.tiles),
+            parts: narrow(self.parts),
+            band: narrow(self.band),
+            heights: self.heights.map(narrow),
+            ..self
+        }
+    }
+
     /// Blocks for `across` tiles along n and `down` tiles along m. CRK_MATMUL_BAND is 16.
     fn with_tiles(self, across: usize, down: usize) -> Call {
         Call {
@@ -547,6 +559,9 @@ fn geometry(target: &Target, t: Type, (rows, columns, threads): (usize, usize, u
     (threads, (3 * (rows + columns) * depth * 2) as u32)
 }
 
+/// CRK_MATMUL_SHORT_BYTES: two steps of 64 numbers along k, and the results.
+const SHORT_BYTES: u32 = 2 * (128 + 128) * 64 * 2 + 128 * (128 + 8) * 2;
+
 const ANY: u32 = 0;
 const ALONG_K: u32 = 1;
 const ALONG_ROWS: u32 = 2;
@@ -560,37 +575,50 @@ fn launch_by_name(
     dst: *mut std::ffi::c_void,
     call: &Call,
     blocks: usize,
+    geometry: (u32, u32),
+) -> Outcome {
+    for (first_block, count) in [(0, 1), (1, blocks - 1)] {
+        let caches = (blocks / 2).clamp(1, 8);
+        let order = CacheOrder { caches: divisor(caches), blocks: (blocks / caches) as u64 };
+        launch_some(target, function, problem, dst, &Call { first_block, order, ..*call }, count, geometry)?;
+    }
+    Ok(())
+}
+
+/// Launches `blocks` blocks.
+fn launch_some(
+    target: &Target,
+    function: &Function,
+    problem: &Problem,
+    dst: *mut std::ffi::c_void,
+    call: &Call,
+    blocks: usize,
     (threads, shared): (u32, u32),
 ) -> Outcome {
     let first = |operand: &Operand| {
         let skipped = operand.shape.offset * problem.t.bytes;
         operand.memory.ptr().cast::<u8>().wrapping_add(skipped).cast()
     };
-    for (first_block, count) in [(0, 1), (1, blocks - 1)] {
-        let caches = (blocks / 2).clamp(1, 8);
-        let order = CacheOrder { caches: divisor(caches), blocks: (blocks / caches) as u64 };
-        let mut call = Call { first_block, order, ..*call };
-        for (side, operand) in [(&mut call.lhs, &problem.lhs), (&mut call.rhs, &problem.rhs)] {
-            let pack = 16 / problem.t.bytes as u64;
-            let stride = if side.k_stride == 1 { side.row_stride } else { side.k_stride };
-            let strides = &operand.shape.strides[..operand.shape.strides.len() - 2];
-            let whole = stride % pack == 0 && strides.iter().all(|&stride| stride as u64 % pack == 0);
-            side.is_aligned = (side.way != ANY && whole && first(operand) as usize % 16 == 0).into();
-        }
-        let args = [
-            sys::crk_arg_t {
-                data: std::ptr::from_ref(&call).cast(),
-                value: 0,
-                bytes: size_of::<Call>() as u32,
-                is_pointer: false,
-            },
-            pointer(first(&problem.lhs)),
-            pointer(first(&problem.rhs)),
-            pointer(dst),
-        ];
-        launch(target, function, &args, count, threads, shared)?;
+    let mut call = *call;
+    for (side, operand) in [(&mut call.lhs, &problem.lhs), (&mut call.rhs, &problem.rhs)] {
+        let pack = 16 / problem.t.bytes as u64;
+        let stride = if side.k_stride == 1 { side.row_stride } else { side.k_stride };
+        let strides = &operand.shape.strides[..operand.shape.strides.len() - 2];
+        let whole = stride % pack == 0 && strides.iter().all(|&stride| stride as u64 % pack == 0);
+        side.is_aligned = (side.way != ANY && whole && first(operand) as usize % 16 == 0).into();
     }
-    Ok(())
+    let args = [
+        sys::crk_arg_t {
+            data: std::ptr::from_ref(&call).cast(),
+            value: 0,
+            bytes: size_of::<Call>() as u32,
+            is_pointer: false,
+        },
+        pointer(first(&problem.lhs)),
+        pointer(first(&problem.rhs)),
+        pointer(dst),
+    ];
+    launch(target, function, &args, blocks, threads, shared)
 }
 
 fn pointer(address: *mut std::ffi::c_void) -> sys::crk_arg_t {
@@ -672,44 +700,72 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
         };
         let lhs = matrices(rng, &[], m, k, order(left, true), false);
         let rhs = matrices(rng, &[], k, n, order(right, false), false);
-        let (l, r) = (lhs.clone(), rhs.clone());
         let filling = filling(rng);
         let problem = Problem::new(target, rng, t, filling, lhs, rhs);
-        let (tiles_down, tiles_across) = (m.div_ceil(rows), n.div_ceil(columns));
-        let aligned = problem.view().ptr as usize % 16 == 0;
-        let call = Call {
-            batch: Nd { numel: 1, ..Nd::default() },
-            lhs: Side {
-                rows: m as u64,
-                row_stride: l.strides[0] as u64,
-                k_stride: l.strides[1] as u64,
-                way: left,
-                is_aligned: 0,
-            },
-            rhs: Side {
-                rows: n as u64,
-                row_stride: r.strides[1] as u64,
-                k_stride: r.strides[0] as u64,
-                way: right,
-                is_aligned: 0,
-            },
-            k: k as u64,
-            row_stride: n as u64,
-            column_stride: 1,
-            parts: divisor(1),
-            part_k: k as u64,
-            by_vectors: (n % stored_together(t) == 0 && aligned).into(),
-            ..Call::default().with_tiles(tiles_across, tiles_down)
-        };
+        let (call, blocks) = tiles_call(&problem, (left, right), (rows, columns));
         launch_by_name(
             target,
             &function,
             &problem,
             problem.dst.memory.ptr(),
             &call,
-            tiles_down * tiles_across,
+            blocks,
             geometry(target, t, tile),
         )?;
+        problem.check()
+    })
+}
+
+/// The struct for a product of two matrices, which lie in memory in these ways, and the number of its tiles.
+fn tiles_call(problem: &Problem, (left, right): (u32, u32), (rows, columns): (usize, usize)) -> (Call, usize) {
+    let (l, r) = (&problem.lhs.shape, &problem.rhs.shape);
+    let (m, k, n) = (l.dims[0], l.dims[1], r.dims[1]);
+    let (down, across) = (m.div_ceil(rows), n.div_ceil(columns));
+    let side = |rows: usize, row_stride: usize, k_stride: usize, way: u32| Side {
+        rows: rows as u64,
+        row_stride: row_stride as u64,
+        k_stride: k_stride as u64,
+        way,
+        is_aligned: 0,
+    };
+    let aligned = problem.view().ptr as usize % 16 == 0;
+    let call = Call {
+        batch: Nd { numel: 1, ..Nd::default() },
+        lhs: side(m, l.strides[0], l.strides[1], left),
+        rhs: side(n, r.strides[1], r.strides[0], right),
+        k: k as u64,
+        row_stride: n as u64,
+        column_stride: 1,
+        parts: divisor(1),
+        part_k: k as u64,
+        by_vectors: (n % stored_together(problem.t) == 0 && aligned).into(),
+        ..Call::default().with_tiles(across, down)
+    };
+    (call, down * across)
+}
+
+/// The kernel for few numbers along k: blocks that make one tile or several each, on NVIDIA GPUs.
+fn short_by_name(target: &Target, name: &str, t: Type) -> Outcome {
+    let function = target.device.function_named("matmul", &format!("matmul_{}_short", t.name));
+    let function = function.map_err(|error| error.to_string())?;
+    each_case(target, "matmul", name, 16, |rng, index| {
+        let (m, n) = rng.pick(&[(1, 8), (127, 136), (260, 264), (390, 128)]);
+        let k = [8, 56, 64, 72, 128, 384][index % 6];
+        let (right, order) = [(ALONG_K, Order::Columns), (ALONG_ROWS, Order::Rows)][index / 6 % 2];
+        let mut lhs = matrices(rng, &[], m, k, Order::Rows, false);
+        let mut rhs = matrices(rng, &[], k, n, order, false);
+        (lhs.offset, rhs.offset) = (rng.pick(&[0, 8]), rng.pick(&[0, 8]));
+        let filling = filling(rng);
+        let dst = Shape::contiguous(&[m, n]);
+        let mut operand = |shape: Shape| {
+            let data = fill(rng, t, shape.reach(), filling);
+            Operand::aligned(target, t, shape, data)
+        };
+        let problem = Problem { t, filling, lhs: operand(lhs), rhs: operand(rhs), dst: operand(dst) };
+        let (call, tiles) = tiles_call(&problem, (ALONG_K, right), (128, 128));
+        let blocks = rng.pick(&[1, 2, 3]).min(tiles);
+        let dst = problem.dst.memory.ptr();
+        launch_some(target, &function, &problem, dst, &call.narrow(), blocks, (128, SHORT_BYTES))?;
         problem.check()
     })
 }
@@ -1026,9 +1082,12 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
             add(format!("by_name_rows_{}", t.name), Box::new(move |target, name| rows_by_name(target, name, t)));
             add(format!("by_name_parts_{}", t.name), Box::new(move |target, name| parts_by_name(target, name, t)));
             add(format!("itself_{}", t.name), Box::new(move |target, _| of_itself(target, t)));
-            let is_wide = t.bytes == 2 && target.name.starts_with("cuda");
+            let is_half_on_cuda = t.bytes == 2 && target.name.starts_with("cuda");
+            if is_half_on_cuda {
+                add(format!("by_name_short_{}", t.name), Box::new(move |target, name| short_by_name(target, name, t)));
+            }
             for tile in [(128, 256, 256), (128, 128, 256), (64, 64, 128), (32, 32, 64), (16, 64, 128)] {
-                if (t, tile.0) != (F64, 128) && (tile.1 != 256 || is_wide) {
+                if (t, tile.0) != (F64, 128) && (tile.1 != 256 || is_half_on_cuda) {
                     let name = format!("by_name_{}x{}_{}", tile.0, tile.1, t.name);
                     add(name, Box::new(move |target, name| by_name(target, name, t, tile)));
                 }
