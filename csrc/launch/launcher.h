@@ -72,7 +72,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(CONV_TRANSPOSE, CRK_DTYPE_COUNT)                           \
   XX(CONV_GROUPS, 2 * CRK_DTYPE_COUNT)                          \
   XX(DEPTHWISE, 7 * CRK_DTYPE_COUNT)                            \
-  XX(CONV_CORES, 2 * 5 * CRK_DTYPE_COUNT)                       \
+  XX(CONV_CORES, 2 * 6 * CRK_DTYPE_COUNT)                       \
   XX(CONV_PIXELS, 2)                                            \
   XX(IM2COL, CRK_WIDTHS)                                        \
   XX(IM2COL_TILE, CRK_WIDTHS)                                   \

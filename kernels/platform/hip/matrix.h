@@ -18,27 +18,28 @@ typedef int32_t matrix_results __attribute__((ext_vector_type(8)));
 struct matrix_core {
   enum { tall = 8, wide = 1 };
   static constexpr bool adds_fours = false;
-  static constexpr uint32_t row_stride = 36, column_stride = 36;
 #if CRK_ARCH_MATRIX == CRK_MATRIX_WMMA4
+  static constexpr uint32_t row_stride = 34, column_stride = 38;
   typedef int32_t codes __attribute__((ext_vector_type(2)));
-  CRK_FN static uint32_t first_word() { return lane() / 16 * 2; }
-  CRK_FN static uint32_t first_row() { return lane() / 16 * 8; }
+  CRK_FN static uint32_t first_word() { return flat_lane() / 16 * 2; }
+  CRK_FN static uint32_t first_row() { return flat_lane() / 16 * 8; }
   CRK_FN static constexpr uint32_t next_row(uint32_t r) { return r; }
   CRK_FN static constexpr uint32_t place(uint32_t row) { return row; }
   CRK_FN static matrix_results add_product(codes a, codes b, matrix_results c) {
     return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, a, true, b, c, false);
   }
 #else
+  static constexpr uint32_t row_stride = 36, column_stride = 36;
   typedef int32_t codes __attribute__((ext_vector_type(4)));
   CRK_FN static uint32_t first_word() { return 0; }
-  CRK_FN static uint32_t first_row() { return lane() / 16; }
+  CRK_FN static uint32_t first_row() { return flat_lane() / 16; }
   CRK_FN static constexpr uint32_t next_row(uint32_t r) { return 2 * r; }
   CRK_FN static constexpr uint32_t place(uint32_t row) { return row % 2 * 8 + row / 2; }
   CRK_FN static matrix_results add_product(codes a, codes b, matrix_results c) {
     return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, a, true, b, c, false);
   }
 #endif
-  CRK_FN static uint32_t first_column() { return lane() % 16; }
+  CRK_FN static uint32_t first_column() { return flat_lane() % 16; }
   CRK_FN static constexpr uint32_t next_column(uint32_t) { return 0; }
 
   struct operand {
@@ -46,7 +47,7 @@ struct matrix_core {
   };
   template <int>
   CRK_FN static uint32_t row_word(uint32_t stride) {
-    return lane() % 16 * stride + first_word();
+    return flat_lane() % 16 * stride + first_word();
   }
   template <int Parts>
   CRK_FN static uint32_t column_word(uint32_t stride) {

@@ -52,16 +52,17 @@ CRK_FN uint32_t two_halves_of(float low, float high) {
  *            columns begin two pieces before a multiple of 16 pieces, which takes the place of a padding.
  *   RDNA 3   Lanes 0 to 15 load the columns 0, 8, 1, 9 and so on, lanes 16 to 31 the same. So columns begin one piece
  *            apart, modulo 2, and groups of eight columns four pieces behind a multiple of eight pieces.
- *   RDNA 4   Lane l loads column l % 16. So columns begin one piece apart, modulo 2.
+ *   RDNA 4   Lane l loads column l % 16. So columns begin one piece apart, modulo 2, and groups of eight columns two
+ *            pieces behind a multiple of eight pieces.
  *
- * Stores across columns go to four groups of eight columns at a time. On CDNA the groups have different banks; on
- * RDNA 3 two of them have the same, on RDNA 4 all. */
+ * Stores across columns go to four groups of eight columns at a time. On CDNA and RDNA 4 the groups have different
+ * banks; on RDNA 3 two of them have the same. */
 #if CRK_MATRIX_IS_MFMA(CRK_ARCH_MATRIX)
 inline constexpr int half_padding = 16, half_spread = -2, half_rows_apart = 2;
 #elif CRK_ARCH_MATRIX == CRK_MATRIX_WMMA3
 inline constexpr int half_padding = 8, half_spread = 4, half_rows_apart = 4;
 #else
-inline constexpr int half_padding = 8, half_spread = 0, half_rows_apart = 4;
+inline constexpr int half_padding = 8, half_spread = 2, half_rows_apart = 4;
 #endif
 
 /* What the three kinds of cores share. A tile has the numbers of a column one after the other. */
@@ -229,12 +230,12 @@ struct half_core : half_core_tiles<Bf16> {
   static constexpr uint32_t team = 32, span = 16;
 #if CRK_ARCH_MATRIX == CRK_MATRIX_WMMA4
   static constexpr int pieces = 1;
-  CRK_FN static uint32_t first_k() { return lane() / 16 * 8; }
-  CRK_FN static uint32_t own_column() { return lane() % 16; }
+  CRK_FN static uint32_t first_k() { return flat_lane() / 16 * 8; }
+  CRK_FN static uint32_t own_column() { return flat_lane() % 16; }
 #else
   static constexpr int pieces = 2;
   CRK_FN static uint32_t first_k() { return 0; }
-  CRK_FN static uint32_t own_column() { return lane() % 2 * 8 + lane() % 16 / 2; }
+  CRK_FN static uint32_t own_column() { return flat_lane() % 2 * 8 + flat_lane() % 16 / 2; }
 #endif
 
   struct operand {
@@ -257,7 +258,7 @@ struct half_core : half_core_tiles<Bf16> {
     return {{ own }};
 #else
     left both;
-    const bool second = lane() >= 16;
+    const bool second = flat_lane() >= 16;
     CRK_UNROLL
     for (int i = 0; i < 4; i++) {
       const uint32_t mine = own[i], other = exchange_xor<16>(mine);
@@ -275,7 +276,7 @@ struct half_core : half_core_tiles<Bf16> {
       return load_pieces(room + store_of::begin(column, own_column()) + k / 2);
     }
     CRK_FN static left load_rows(const uint32_t *room, uint32_t row, uint32_t k) {
-      return load_pieces(room + store_of::begin(row, lane() % 16) + k / 2);
+      return load_pieces(room + store_of::begin(row, flat_lane() % 16) + k / 2);
     }
 
    private:
