@@ -15,12 +15,12 @@ use std::process::{Command, ExitCode, Stdio};
 const HELP: &str = "\
 Times dense matrix products, of the library that computes them or of this crate's own kernels, and convolutions.
 
-usage: cargo bench -p candle-rocm --bench products -- [OPTION...] [DTYPE...] [MxNxK...] [BxCxSxOxW...]
+usage: cargo bench -p candle-rocm --bench products -- [OPTION...] [DTYPE...] [MxNxK...] [BxCxSxOxW[xG]...]
 
   DTYPE           f16, bf16, f32 or f64; bf16 and f16 if left out
   MxNxK           a product, such as 16x14336x4096; a list of common ones if left out
   BxCxSxOxW       a convolution of B images of C channels and S x S pixels to O channels, by windows of W x W pixels,
-                  where W is odd: 2x320x64x320x3
+                  where W is odd: 2x320x64x320x3. xG: in G groups
   --last          images and weights of convolutions have their channels last in memory
   --device NAME   the device to run on
   --reps N        timed repetitions (20)
@@ -40,6 +40,7 @@ enum Product {
         side: usize,
         filters: usize,
         window: usize,
+        groups: usize,
     },
 }
 
@@ -50,7 +51,12 @@ impl Product {
             _ if sides.contains(&0) => None,
             [m, n, k] => Some(Product::Matrices([m, n, k])),
             [images, channels, side, filters, window] if window % 2 == 1 => {
-                Some(Product::Convolution { images, channels, side, filters, window })
+                Some(Product::Convolution { images, channels, side, filters, window, groups: 1 })
+            }
+            [images, channels, side, filters, window, groups]
+                if window % 2 == 1 && channels % groups == 0 && filters % groups == 0 =>
+            {
+                Some(Product::Convolution { images, channels, side, filters, window, groups })
             }
             _ => None,
         }
@@ -60,8 +66,8 @@ impl Product {
     fn sides(self) -> [usize; 3] {
         match self {
             Product::Matrices(sides) => sides,
-            Product::Convolution { images, channels, side, filters, window } => {
-                [images * side * side, filters, channels * window * window]
+            Product::Convolution { images, channels, side, filters, window, groups } => {
+                [images * side * side, filters, channels / groups * window * window]
             }
         }
     }
@@ -81,8 +87,9 @@ impl fmt::Display for Product {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Product::Matrices([m, n, k]) => write!(f, "{m} x {n} x {k}"),
-            Product::Convolution { images, channels, side, filters, window } => {
-                write!(f, "{images} x {channels} x {side} x {side} to {filters}, {window} x {window}")
+            Product::Convolution { images, channels, side, filters, window, groups } => {
+                write!(f, "{images} x {channels} x {side} x {side} to {filters}, {window} x {window}")?;
+                if *groups > 1 { write!(f, ", {groups} groups") } else { Ok(()) }
             }
         }
     }
@@ -188,12 +195,12 @@ fn time(device: &Device, clock: &Clock<'_>, dtype: DType, product: Product, last
                 device.matmul(dtype, (&left, &x), (&right, &weights[i % weights.len()]), &dst)
             })
         }
-        Product::Convolution { images, channels, side, filters, window } => {
+        Product::Convolution { images, channels, side, filters, window, groups } => {
             let x = data(device, dtype, images * channels * side * side, 1)?;
-            let weights = data(device, dtype, filters * channels * window * window, 2)?;
+            let weights = data(device, dtype, filters * (channels / groups) * window * window, 2)?;
             let image = image_layout([images, channels, side, side], last)?;
-            let kernel = image_layout([filters, channels, window, window], last)?;
-            let how = Conv { padding: window / 2, ..Conv::default() };
+            let kernel = image_layout([filters, channels / groups, window, window], last)?;
+            let how = Conv { padding: window / 2, groups, ..Conv::default() };
             time_calls(device, clock, |_| device.conv2d(dtype, (&image, &x), (&kernel, &weights), &dst, how))
         }
     }
@@ -225,9 +232,9 @@ fn torch_times(python: &str, options: &Options) -> Result<Vec<f64>> {
                 Product::Matrices([m, n, k]) => {
                     format!("{dtype_name},{m},{n},{k},{}", weights_of([m, n, k], dtype))
                 }
-                Product::Convolution { images, channels, side, filters, window } => {
+                Product::Convolution { images, channels, side, filters, window, groups } => {
                     let last = u8::from(options.channels_last);
-                    format!("{dtype_name},{images},{channels},{side},{filters},{window},{last}")
+                    format!("{dtype_name},{images},{channels},{side},{filters},{window},{groups},{last}")
                 }
             });
         }

@@ -911,7 +911,7 @@ fn convolutions() {
             (
                 "groups",
                 |on| convolve_groups(on, 4, [1, 64, 16, 16], 64, Conv { padding: 1, ..Conv::default() }),
-                &["conv_b16_pixels", "conv_f16_64x64_cores 16"],
+                &["conv_b16_pixels", "conv_f16_16x128_cores 8"],
             ),
             (
                 "groups of 1 x 1",
@@ -944,6 +944,12 @@ fn convolutions() {
                 &["conv_b16_pixels", "conv_transpose_f16_128x64_cores 24"],
             ),
             ("medium", |on| convolve(on, F16, [1, 16, 64, 64], 64, 3, true), &["conv_f16_64x64_cores 64"]),
+            (
+                "few channels of dst",
+                |on| convolve(on, F16, [1, 16, 64, 64], 16, 3, true),
+                &["conv_f16_16x128_cores 32"],
+            ),
+            ("a few more", |on| convolve(on, F16, [1, 16, 64, 64], 17, 3, true), &["conv_f16_64x64_cores 64"]),
             (
                 "few outputs",
                 |on| convolve(on, F16, [1, 512, 8, 8], 64, 3, true),

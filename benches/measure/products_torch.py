@@ -1,8 +1,8 @@
 """Times products in PyTorch, x (m, k) with the transpose of weights (n, k), and convolutions, in CUDA graphs.
 
 Arguments: the calls of a graph, the repetitions, then "dtype,m,n,k,weights" for each product; `weights` weights take
-turns. Or "dtype,images,channels,side,filters,window,last" for a convolution; `last` is 1 for channels last. Writes the
-microseconds of one call, the median, a line for each."""
+turns. Or "dtype,images,channels,side,filters,window,groups,last" for a convolution; `last` is 1 for channels last.
+Writes the microseconds of one call, the median, a line for each."""
 import statistics
 import sys
 
@@ -21,11 +21,11 @@ def product(dtype, m, n, k, count):
     return lambda i: torch.mm(x, weights[i % count], out=out)
 
 
-def convolution(dtype, images, channels, side, filters, window, last):
+def convolution(dtype, images, channels, side, filters, window, groups, last):
     layout = torch.channels_last if last else torch.contiguous_format
     x = random(dtype, images, channels, side, side).contiguous(memory_format=layout)
-    weights = random(dtype, filters, channels, window, window).contiguous(memory_format=layout)
-    return lambda i: torch.nn.functional.conv2d(x, weights, padding=window // 2)
+    weights = random(dtype, filters, channels // groups, window, window).contiguous(memory_format=layout)
+    return lambda i: torch.nn.functional.conv2d(x, weights, padding=window // 2, groups=groups)
 
 
 def microseconds(call):

@@ -118,9 +118,9 @@ typedef struct crk_matmul {
   uint64_t row_stride, column_stride; /* strides of dst, in elements; its matrices follow each other without gaps */
   uint64_t first_block; /* number of this launch's first block: a large product takes several launches */
   /* All wide; narrow for matmul_short.h, which has no parts. Blocks are numbered over the tiles of a matrix first, then
-   * over the parts of k, then over the batch. The tiles are in bands of CRK_MATMUL_BAND tiles along m, and within a band
-   * the tiles along m come first. So the blocks that run at once read few rows of both operands, which then are in the
-   * cache.
+   * over the parts of k, then over the batch. The tiles are in bands of CRK_MATMUL_BAND tiles along m, and within a
+   * band the tiles along m come first. So the blocks that run at once read few rows of both operands, which then are in
+   * the cache.
    * `band`: tiles of a band. heights: tiles along m in a band, and in the last band if it has fewer. */
   crk_divisor_t tiles, parts, band, heights[2];
   crk_cache_order_t order; /* of the tiles' blocks; wide. matmul_vec.h has none */

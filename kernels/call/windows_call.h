@@ -26,7 +26,7 @@
   XX(128, 128, 128, 256, 20) \
   XX(128, 64, 128, 128, 24)  \
   XX(64, 64, 128, 128, 29)   \
-  XX(16, 128, 128, 128, 40)
+  XX(16, 128, 128, 128, 75)
 
 /* Bytes along k per step, on NVIDIA GPUs; others take CRK_MATMUL_DEPTH. With 128, four blocks of the smallest tile fit
  * on a multiprocessor. */

@@ -130,7 +130,7 @@ struct waiting_results {
   }
 };
 
-/* dst = lhs * rhs in tiles of S: a block takes every tile whose number is its own plus a multiple of the grid's size. */
+/* dst = lhs * rhs in tiles of S. A block takes the tile of its own number, and each that follows by the grid's size. */
 template <class S, bool Across, class T>
 CRK_FN void make_short_tiles(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst) {
   using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
