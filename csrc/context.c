@@ -23,7 +23,6 @@ crk_status_t crk_priv_context_create(const crk_driver_t *driver, int32_t ordinal
     return status;
   }
   crk_priv_occupancy_init(&self->occupancy, &self->info);
-  self->has_half_cores = crk_priv_has_half_cores(&self->info);
   self->has_float_cores = crk_priv_has_float_cores(&self->info);
   atomic_init(&self->references, 1);
   crk_priv_mutex_init(&self->lock);

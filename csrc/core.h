@@ -117,7 +117,7 @@ typedef struct crk_context {
   crk_driver_device_t *driver_device;
   crk_device_info_t info;
   crk_occupancy_t occupancy;
-  bool has_half_cores, has_float_cores; /* crk_priv_has_half_cores and the same for float */
+  bool has_float_cores; /* crk_priv_has_float_cores */
   crk_mutex_t lock; /* guards `builtin`, `user` and `functions` */
   crk_module_t *builtin[CRK_MODULE_COUNT]; /* NULL until first used */
   crk_module_t *user;

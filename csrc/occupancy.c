@@ -1,7 +1,6 @@
 /* Occupancy: blocks that a device holds at once; occupancy.h explains units. */
 #include "occupancy.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "image/code_object.h"
@@ -24,14 +23,6 @@ void crk_priv_occupancy_init(crk_occupancy_t *self, const crk_device_info_t *inf
     self->registers = architecture->simd.registers;
     self->register_step = architecture->simd.register_step;
   }
-}
-
-bool crk_priv_has_half_cores(const crk_device_info_t *info) {
-  if (info->backend == CRK_BACKEND_HIP) {
-    const crk_architecture_t *architecture = crk_priv_architecture_find(info->architecture);
-    return architecture != NULL && architecture->matrix != CRK_MATRIX_NONE;
-  }
-  return info->backend == CRK_BACKEND_CUDA && strtoul(info->architecture + strlen("sm_"), NULL, 10) >= 80;
 }
 
 bool crk_priv_has_float_cores(const crk_device_info_t *info) {

@@ -18,9 +18,6 @@ typedef struct crk_occupancy {
 
 void crk_priv_occupancy_init(crk_occupancy_t *self, const crk_device_info_t *info);
 
-/* Whether the kernels for f16 and bf16 use matrix cores (CRK_HALF_CORES of platform/matrix.h). */
-bool crk_priv_has_half_cores(const crk_device_info_t *info);
-
 /* Whether the kernels for f32 on matrix cores are the fastest that the device has: on CDNA, and on NVIDIA GPUs that
  * multiply TF32 much more than three times as fast as f32. These are the largest GPUs of each generation, by their data
  * sheets; measured on one of compute capability 9.0. The CPU device has the same kernels without such cores. */

@@ -56,10 +56,8 @@ bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *
   const uint64_t limit = INT32_MAX;
   const bool has_kernels = convolution->dtype == CRK_DTYPE_F16 || convolution->dtype == CRK_DTYPE_BF16 ||
                            (convolution->dtype == CRK_DTYPE_F32 && self->context->has_float_cores);
-  /* The CPU device and GPUs without matrix cores have the same kernels. */
-  const uint64_t least = self->context->has_half_cores ? CRK_CONV_LEAST_CORE_CHANNELS : CRK_CONV_LEAST_CHANNELS;
   if (!has_kernels || s->c_in == 0 || s->h_in == 0 || s->w_in == 0 || s->c_in > limit / 2 || s->c_out > limit ||
-      s->c_in * s->c_out < least || convolution->groups > limit || convolution->batch > limit) {
+      s->c_in * s->c_out < CRK_CONV_LEAST_CHANNELS || convolution->groups > limit || convolution->batch > limit) {
     return false;
   }
   const uint64_t channels = padded_channels(convolution), pieces = channels / piece_of(convolution);

@@ -25,9 +25,8 @@ static inline uint64_t crk_priv_convolution_numel(const crk_convolution_t *convo
 }
 
 /* Fewer products of input and output channels of a group are left to the kernel that computes each output by itself: a
- * matrix product would waste most of its work. Matrix cores may waste more: on an H200, groups of 4 x 4 channels in f16
- * then take 0.5 of the time of that kernel, and groups of 2 x 2 take 1.2. */
-enum { CRK_CONV_LEAST_CHANNELS = 64, CRK_CONV_LEAST_CORE_CHANNELS = 16 };
+ * matrix product would waste most of its work. */
+enum { CRK_CONV_LEAST_CHANNELS = 64 };
 
 /* Whether crk_priv_convolve_by_products takes the convolution. It takes f16 and bf16, and f32 where the device has
  * matrix cores for it, unless channels are few or a size does not fit the kernels' 32-bit numbers. */
