@@ -2,6 +2,7 @@
 #ifndef CRK_PLATFORM_HIP_MATRIX_H
 #define CRK_PLATFORM_HIP_MATRIX_H
 
+#include "platform/hip/threads.h"
 #include "platform/hip/workarounds.h"
 
 #if defined(CRK_MATRIX_CORES)
