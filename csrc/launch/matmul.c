@@ -23,9 +23,9 @@ enum { PART_STEP_BYTES = 256, PART_STEPS = 4 };
 /* Sums of fewer than SPLIT_K products of f32 do not use NVIDIA's matrix cores. A product has an error of up to 2^-21
  * there, which the bound in crk_matmul's comment allows from SPLIT_K products on. */
 enum { SPLIT_K = 8 };
-/* The tile of WIDE takes longer than LARGE's with up to NARROW_K numbers along k: by 2 to 10 % on an H200. With up to
- * SHORT_K, matmul_short.h takes 0.73 to 0.94 of the time of LARGE for 4096 x 4096 results there. */
-enum { NARROW_K = 128, SHORT_K = 384 };
+/* The tile of WIDE takes longer than LARGE's with up to LARGE_K numbers along k: by 2 to 10 % on an H200. With up to
+ * SHORT_K, matmul_short.h takes 0.72 to 0.94 of the time of both, for 4096 x 4096 results there. */
+enum { LARGE_K = 128, SHORT_K = 384 };
 /* On an H200, products of f32 with 32 numbers along k take 0.98 to 1.08 of cuBLAS's time, with 16 numbers 1.6. */
 enum { LEAST_FLOAT_K = 64 };
 
@@ -238,10 +238,10 @@ static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) 
   if (m <= tiles[THIN].rows && n > tiles[SMALL].columns) {
     return THIN;
   }
-  const bool is_wide = is_on_cuda_cores(self, problem, WIDE) && call->k > NARROW_K &&
+  const bool is_wide = is_on_cuda_cores(self, problem, WIDE) && call->k > LARGE_K &&
                        tiles[WIDE].cuda_bytes <= self->context->info.shared_bytes;
-  const bool is_short = is_on_cuda_cores(self, problem, LARGE) && problem->element_bytes == 4 && call->k < SPLIT_K;
-  uint32_t choice = problem->dtype == CRK_DTYPE_F64 || is_short ? LARGE + 1 : is_wide ? WIDE : LARGE;
+  const bool is_unsplit = is_on_cuda_cores(self, problem, LARGE) && problem->element_bytes == 4 && call->k < SPLIT_K;
+  uint32_t choice = problem->dtype == CRK_DTYPE_F64 || is_unsplit ? LARGE + 1 : is_wide ? WIDE : LARGE;
   for (; choice < SMALL; choice++) {
     const tile_t *tile = &tiles[choice], *next = &tiles[choice + 1];
     const uint64_t count = count_tiles(problem, tile);
@@ -311,14 +311,19 @@ static crk_status_t launch_matmul_parts(crk_device_t self, problem_t *problem, c
   return crk_priv_free_after(self, status, sums);
 }
 
-/* Whether matmul_short.h has a kernel for the problem, of which it is known how the operands are read. */
+/* The blocks of matmul_short.h that the device holds at once. */
+static uint64_t count_short_blocks(crk_device_t self) {
+  return crk_priv_held_blocks(self, NULL, CRK_MATMUL_SHORT_THREADS, CRK_MATMUL_SHORT_BYTES, CRK_MATMUL_SHORT_BLOCKS);
+}
+
+/* Whether matmul_short.h computes the problem. Call it after choose_operand_way, and after by_vectors is set. */
 static bool takes_short(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   return problem->element_bytes == 2 && is_on_cuda_cores(self, problem, LARGE) &&
-         CRK_MATMUL_SHORT_BYTES <= self->context->info.shared_bytes && call->k <= SHORT_K && call->k % 8 == 0 &&
-         call->lhs.way == CRK_MATMUL_ALONG_K && call->lhs.is_aligned != 0 && call->rhs.is_aligned != 0 &&
-         call->by_vectors != 0 && call->lhs.rows <= INT32_MAX && call->rhs.rows <= INT32_MAX &&
-         count_tiles(problem, &tiles[LARGE]) <= INT32_MAX;
+         count_short_blocks(self) == CRK_MATMUL_SHORT_BLOCKS * crk_priv_units(self) && call->k <= SHORT_K &&
+         call->k % 8 == 0 && call->lhs.way == CRK_MATMUL_ALONG_K && call->lhs.is_aligned != 0 &&
+         call->rhs.is_aligned != 0 && call->by_vectors != 0 && call->lhs.rows <= INT32_MAX &&
+         call->rhs.rows <= INT32_MAX && count_tiles(problem, &tiles[LARGE]) <= INT32_MAX;
 }
 
 static crk_status_t launch_matmul_short(crk_device_t self, problem_t *problem) {
@@ -327,8 +332,7 @@ static crk_status_t launch_matmul_short(crk_device_t self, problem_t *problem) {
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_SHORT + (uint32_t)problem->dtype, CRK_MODULE_MATMUL, &function,
                          "matmul_%s_short", crk_dtype_name(problem->dtype)));
   crk_priv_matmul_tiles_init(&problem->call, count_across(problem, tile), count_down(problem, tile), false);
-  const uint64_t most = (uint64_t)CRK_MATMUL_SHORT_BLOCKS * crk_priv_units(self);
-  const crk_dim3_t grid = {(uint32_t)crk_priv_least(count_tiles(problem, tile), most), 1, 1};
+  const crk_dim3_t grid = {(uint32_t)crk_priv_least(count_tiles(problem, tile), count_short_blocks(self)), 1, 1};
   const void *args[] = {&problem->call, &problem->lhs, &problem->rhs, &problem->dst};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_MATMUL_SHORT_THREADS, 1, 1},
                                 CRK_MATMUL_SHORT_BYTES, args);
@@ -436,9 +440,9 @@ static launch_vec_t find_vec(const problem_t *problem) {
  * that is contiguous along k, has at most as many rows as columns, and is not large. */
 static bool is_blas_faster(crk_device_t self, const problem_t *problem, launch_vec_t vec) {
   const crk_matmul_t *call = &problem->call;
-  const bool is_short = call->rhs.rows <= call->k && call->k <= ((uint64_t)1 << 24) / call->rhs.rows;
+  const bool is_small = call->rhs.rows <= call->k && call->k <= ((uint64_t)1 << 24) / call->rhs.rows;
   return self->driver->backend == CRK_BACKEND_CUDA &&
-         (vec == launch_matmul_columns || call->batch.numel > 1 || !is_short);
+         (vec == launch_matmul_columns || call->batch.numel > 1 || !is_small);
 }
 
 /* Whether the kernels for f32 are faster than cuBLAS, which does not use matrix cores unless TF32 is allowed. They are

@@ -16,8 +16,8 @@
 /* XX(rows, columns, threads on NVIDIA GPUs, threads elsewhere, cost): tiles of dst, channels x positions, the largest
  * first. A smaller tile reads its operands more often. f32 has up to twice the threads on NVIDIA GPUs (conv_cores.hip).
  * The wide tile is for NVIDIA GPUs, in f16 and bf16. The tall tile is for the channels of diffusion models, which are
- * multiples of 320. Transposed convolutions and f32 have neither: it would take too many registers in f32 on NVIDIA
- * GPUs and in transposed convolutions on RDNA 3.
+ * multiples of 320. Transposed convolutions and f32 have neither: the tall tile would take too many registers in f32 on
+ * NVIDIA GPUs and in transposed convolutions on RDNA 3. The last tile is for few output channels.
  * `cost` is the time that an H200's multiprocessor takes for a number of dst and one number along k, in units of 0.028
  * ps. */
 #define CRK_CONV_WIDE_TILE(XX) XX(128, 256, 256, 0, 20)

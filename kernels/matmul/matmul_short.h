@@ -1,9 +1,10 @@
 /* Matrix products with few numbers along k, where copies go straight to shared memory. For matmul.hip. Main function:
  * matmul_short.
  *
- * The results of a tile are then as many bytes as its operands, or more, so copies and stores take most of the time. A
- * block makes several tiles. While it multiplies a step, the next step is on its way, of the same tile or of the next
- * one, and the results of the tile before go from shared memory to dst. */
+ * With up to 64 numbers along k, the results of a tile are as many bytes as its operands, or more. So copies and stores
+ * take most of the time. A block makes several tiles (a persistent kernel). While it multiplies a step, the next step
+ * is on its way, of the same tile or of the next one. The results of the tile before go from shared memory to dst at
+ * the same time. */
 #ifndef CRK_MATMUL_SHORT_H
 #define CRK_MATMUL_SHORT_H
 
@@ -12,7 +13,8 @@
 namespace crk {
 namespace { /* as in matmul_cores.h */
 
-/* A tile of dst as matmul_place has it, without parts of k, in 32-bit arithmetic: between two steps it takes time. */
+/* A tile of dst as matmul_place has it, without parts of k. In 32-bit arithmetic, since nothing hides the time that it
+ * takes between two steps. */
 template <class S>
 struct short_place {
   uint64_t lhs, rhs, dst;

@@ -318,7 +318,7 @@ fn of_folded_batches(target: &Target, name: &str, t: Type) -> Outcome {
 /// Enough matrices for one tile of the largest kind per compute unit.
 fn of_many_tiles(target: &Target, name: &str, t: Type) -> Outcome {
     let units = target.device.info().map_err(|error| error.to_string())?.compute_units as usize;
-    let shapes = [(129, 20, 65), (65, 33, 33), (40, 17, 136), (130, 7, 130), (130, 64, 136), (136, 72, 264)];
+    let shapes = [(129, 20, 65), (65, 33, 33), (40, 17, 136), (130, 7, 130)];
     each_case(target, "matmul", name, shapes.len(), |rng, index| {
         let (m, k, n) = shapes[index];
         let (left, right) = (rng.pick(&ORDERS[..4]), rng.pick(&ORDERS[..4]));
@@ -326,6 +326,30 @@ fn of_many_tiles(target: &Target, name: &str, t: Type) -> Outcome {
         let mut rhs = matrices(rng, &[units.min(400)], k, n, right, false);
         (lhs.strides[0], rhs.strides[0]) = (0, 0);
         Problem::new(target, rng, t, Filling::Reals, lhs, rhs).run(&target.device)
+    })
+}
+
+/// An operand in an aligned buffer.
+fn aligned(target: &Target, rng: &mut Rng, t: Type, filling: Filling, shape: Shape) -> Operand {
+    let data = fill(rng, t, shape.reach(), filling);
+    Operand::aligned(target, t, shape, data)
+}
+
+/// Enough matrices for several large tiles per compute unit, with few numbers along k, in whole pieces of 16 bytes.
+fn of_short_sums(target: &Target, name: &str, t: Type) -> Outcome {
+    let units = target.device.info().map_err(|error| error.to_string())?.compute_units as usize;
+    each_case(target, "matmul", name, 4, |rng, index| {
+        let (m, k, n) = [(130, 64, 136), (136, 72, 264)][index / 2];
+        let order = [Order::Columns, Order::Rows][index % 2];
+        let count = units.min(400);
+        let mut lhs = matrices(rng, &[count], m, k, Order::Rows, false);
+        let mut rhs = matrices(rng, &[count], k, n, order, false);
+        (lhs.strides[0], rhs.strides[0]) = (m * k + 8, k * n + 16);
+        (lhs.offset, rhs.offset) = (rng.pick(&[0, 8]), rng.pick(&[0, 8]));
+        let filling = if index % 2 == 0 { Filling::Integers } else { Filling::Reals };
+        let dst = Shape::contiguous(&[count, m, n]);
+        let mut operand = |shape: Shape| aligned(target, rng, t, filling, shape);
+        Problem { t, filling, lhs: operand(lhs), rhs: operand(rhs), dst: operand(dst) }.run(&target.device)
     })
 }
 
@@ -749,18 +773,15 @@ fn short_by_name(target: &Target, name: &str, t: Type) -> Outcome {
     let function = target.device.function_named("matmul", &format!("matmul_{}_short", t.name));
     let function = function.map_err(|error| error.to_string())?;
     each_case(target, "matmul", name, 16, |rng, index| {
-        let (m, n) = rng.pick(&[(1, 8), (127, 136), (260, 264), (390, 128)]);
-        let k = [8, 56, 64, 72, 128, 384][index % 6];
-        let (right, order) = [(ALONG_K, Order::Columns), (ALONG_ROWS, Order::Rows)][index / 6 % 2];
+        let (m, n) = [(1, 8), (127, 136), (260, 264), (2180, 136)][index % 4];
+        let k = if m > 1000 { 8 } else { [8, 56, 64, 72, 128, 384][index % 6] };
+        let (right, order) = rng.pick(&[(ALONG_K, Order::Columns), (ALONG_ROWS, Order::Rows)]);
         let mut lhs = matrices(rng, &[], m, k, Order::Rows, false);
         let mut rhs = matrices(rng, &[], k, n, order, false);
         (lhs.offset, rhs.offset) = (rng.pick(&[0, 8]), rng.pick(&[0, 8]));
         let filling = filling(rng);
         let dst = Shape::contiguous(&[m, n]);
-        let mut operand = |shape: Shape| {
-            let data = fill(rng, t, shape.reach(), filling);
-            Operand::aligned(target, t, shape, data)
-        };
+        let mut operand = |shape: Shape| aligned(target, rng, t, filling, shape);
         let problem = Problem { t, filling, lhs: operand(lhs), rhs: operand(rhs), dst: operand(dst) };
         let (call, tiles) = tiles_call(&problem, (ALONG_K, right), (128, 128));
         let blocks = rng.pick(&[1, 2, 3]).min(tiles);
@@ -1066,12 +1087,13 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "matmul", target, name, body);
         for t in FLOATS {
             type Cases = fn(&Target, &str, Type) -> Outcome;
-            let all: [(&str, Cases); 7] = [
+            let all: [(&str, Cases); 8] = [
                 ("sizes", of_sizes),
                 ("vectors", of_vectors),
                 ("batches", of_batches),
                 ("folded", of_folded_batches),
                 ("tiles", of_many_tiles),
+                ("short", of_short_sums),
                 ("long", of_long_sums),
                 ("parts", of_parts),
             ];

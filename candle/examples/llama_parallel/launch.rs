@@ -104,7 +104,8 @@ fn on_cpu() -> bool {
 }
 
 /// The device of the rank with number `local` on this host. If `CANDLE_ROCM_DEVICE` names a GPU, it is that of rank 0,
-/// and the others follow it. On a CPU device each rank has a handle of its own.
+/// and the others follow it; a rank that a launcher started and that sees one GPU takes that. On a CPU device each rank
+/// has a handle of its own.
 pub fn open(local: usize) -> Result<RocmDevice> {
     let Some(name) = RocmDevice::replaced_by() else {
         return Ok(RocmDevice::new(gpu(0, local, RocmDevice::count()?)?)?);
@@ -113,7 +114,10 @@ pub fn open(local: usize) -> Result<RocmDevice> {
         Some((kind @ ("hip" | "cuda"), first)) => {
             let first = first.parse().with_context(|| format!("CANDLE_ROCM_DEVICE is {name}"))?;
             let backend = if kind == "hip" { Backend::Hip } else { Backend::Cuda };
-            format!("{kind}:{}", gpu(first, local, kernels::Device::count(backend).unwrap_or(0))?)
+            // The processes that --ranks starts see the same GPUs.
+            let is_child = std::env::var_os(CHILD).is_some();
+            let count = if is_child { usize::MAX } else { kernels::Device::count(backend).unwrap_or(0) };
+            format!("{kind}:{}", gpu(first, local, count)?)
         }
         _ => name,
     };

@@ -53,7 +53,7 @@ const LAUNCHERS: [Launcher; 3] = [
         size: "SLURM_STEP_NUM_TASKS",
         local: "SLURM_LOCALID",
         ranks_here: "",
-        hosts: "SLURM_NNODES",
+        hosts: "SLURM_STEP_NUM_NODES",
     },
 ];
 

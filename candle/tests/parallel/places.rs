@@ -42,8 +42,12 @@ fn launchers() -> Result<()> {
         (&format!("{mpirun} MASTER_ADDR=node1"), None, place(3, 4, 1, "node1", PORT)),
         (&format!("{mpirun} OMPI_COMM_WORLD_LOCAL_SIZE=4"), None, place(3, 4, 1, "127.0.0.1", PORT)),
         (&format!("{srun} MASTER_ADDR=node1 MASTER_PORT=99"), None, place(2, 4, 0, "node1", 99)),
-        (&format!("{srun} SLURM_NNODES=1"), None, place(2, 4, 0, "127.0.0.1", PORT)),
-        (&format!("{srun} SLURM_NNODES=1").replace("STEP_ID=0", "STEPID=3"), None, place(2, 4, 0, "127.0.0.1", PORT)),
+        (&format!("{srun} SLURM_STEP_NUM_NODES=1"), None, place(2, 4, 0, "127.0.0.1", PORT)),
+        (
+            &format!("{srun} SLURM_STEP_NUM_NODES=1").replace("STEP_ID=0", "STEPID=3"),
+            None,
+            place(2, 4, 0, "127.0.0.1", PORT),
+        ),
         // An allocation, a batch script that starts its ranks itself, and a step that does.
         ("SLURM_NTASKS=4", Some(4), None),
         ("SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_LOCALID=0", Some(4), None),
@@ -106,7 +110,7 @@ fn contradictory_launchers() -> Result<()> {
     for variables in [
         "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0",
         "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2",
-        "SLURM_STEP_ID=1 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 SLURM_NNODES=2",
+        "SLURM_STEP_ID=1 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 SLURM_STEP_NUM_NODES=2",
     ] {
         let error = read(variables, None).expect_err(variables).to_string();
         assert!(error.contains("MASTER_ADDR is not set"), "{error}");
