@@ -51,8 +51,8 @@ enum {
   (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_MATMUL_DEPTH(1, 0, rows, columns) * 2)
 
 /* Products with few numbers along k, in f16 and bf16 on NVIDIA GPUs (matmul_short.h): blocks that make several large
- * tiles each. Shared memory has two steps, and the results of a tile with 16 bytes of padding behind each row. The
- * kernel is for GPUs whose multiprocessors have room for CRK_MATMUL_SHORT_BLOCKS blocks: 200 KiB of shared memory. */
+ * tiles each. Shared memory has two steps, and the results of a tile with 16 bytes of padding behind each row. A
+ * multiprocessor must have room for CRK_MATMUL_SHORT_BLOCKS blocks, which is 200 KiB of shared memory. */
 enum {
   CRK_MATMUL_SHORT_THREADS = 128,
   CRK_MATMUL_SHORT_BLOCKS = 2,

@@ -184,7 +184,7 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
       begin_part(room, left);
     }
   }
-  /* Begins to copy a step of which `left` numbers along k exist: whole pieces of them, and as by_pieces() says. */
+  /* Begins to copy a step of which `left` numbers along k exist. They are whole pieces, and by_pieces() is true. */
   CRK_FN void begin_part(uint32_t *room, uint64_t left) const {
     const copies mine(tile::address(room, own.row, own.part), this->first + offset);
     CRK_UNROLL

@@ -505,6 +505,13 @@ struct Side {
     is_aligned: u32,
 }
 
+impl Side {
+    /// The strides in elements. launch_some says what is aligned.
+    fn new(rows: usize, row_stride: usize, k_stride: usize, way: u32) -> Side {
+        Side { rows: rows as u64, row_stride: row_stride as u64, k_stride: k_stride as u64, way, is_aligned: 0 }
+    }
+}
+
 /// crk_cache_order_t.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -682,16 +689,10 @@ fn rows_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         let (l, r) = (lhs.clone(), rhs.clone());
         let problem = Problem::new(target, rng, t, filling, lhs, rhs);
         let blocks = n.div_ceil(2 * (256 >> log2_width));
-        let side = |rows: usize, row: usize, k: usize| Side {
-            rows: rows as u64,
-            row_stride: row as u64,
-            k_stride: k as u64,
-            ..Side::default()
-        };
         let call = Call {
             batch: Nd { numel: 1, ..Nd::default() },
-            lhs: side(1, l.strides[0], l.strides[1]),
-            rhs: side(n, r.strides[1], r.strides[0]),
+            lhs: Side::new(1, l.strides[0], l.strides[1], ANY),
+            rhs: Side::new(n, r.strides[1], r.strides[0], ANY),
             k: k as u64,
             row_stride: n as u64,
             column_stride: 1,
@@ -745,18 +746,11 @@ fn tiles_call(problem: &Problem, (left, right): (u32, u32), (rows, columns): (us
     let (l, r) = (&problem.lhs.shape, &problem.rhs.shape);
     let (m, k, n) = (l.dims[0], l.dims[1], r.dims[1]);
     let (down, across) = (m.div_ceil(rows), n.div_ceil(columns));
-    let side = |rows: usize, row_stride: usize, k_stride: usize, way: u32| Side {
-        rows: rows as u64,
-        row_stride: row_stride as u64,
-        k_stride: k_stride as u64,
-        way,
-        is_aligned: 0,
-    };
     let aligned = problem.view().ptr as usize % 16 == 0;
     let call = Call {
         batch: Nd { numel: 1, ..Nd::default() },
-        lhs: side(m, l.strides[0], l.strides[1], left),
-        rhs: side(n, r.strides[1], r.strides[0], right),
+        lhs: Side::new(m, l.strides[0], l.strides[1], left),
+        rhs: Side::new(n, r.strides[1], r.strides[0], right),
         k: k as u64,
         row_stride: n as u64,
         column_stride: 1,
@@ -811,18 +805,11 @@ fn parts_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         let mut dims = Nd { numel: batch as u64, rank: 1, ..Nd::default() };
         dims.dims[0] = divisor(batch);
         (dims.strides[0][0], dims.strides[1][0]) = ((m * k) as u64, (k * n) as u64);
-        let side = |rows: usize, row_stride: usize, k_stride: usize, way: u32| Side {
-            rows: rows as u64,
-            row_stride: row_stride as u64,
-            k_stride: k_stride as u64,
-            way,
-            is_aligned: 0,
-        };
         let whole_packs = n % (16 / t.bytes) == 0;
         let call = Call {
             batch: dims,
-            lhs: side(m, k, 1, ALONG_K),
-            rhs: side(n, 1, n, if whole_packs { ALONG_ROWS } else { ANY }),
+            lhs: Side::new(m, k, 1, ALONG_K),
+            rhs: Side::new(n, 1, n, if whole_packs { ALONG_ROWS } else { ANY }),
             k: k as u64,
             row_stride: n as u64,
             column_stride: 1,
