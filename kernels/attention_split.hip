@@ -37,14 +37,17 @@ CRK_FN void attention_split(const crk_attention_call_t &call) {
 #define CRK_ATTENTION_SPLIT_OF(suffix, T, width)                                                                    \
   CRK_STREAMING(attention_##suffix##_##width##_split, crk::split_threads, CRK_ATTENTION_SPLIT_WAVES(width),         \
                 (crk_attention_call_t call)) {                                                                      \
+    CRK_EARLY();                                                                                                    \
     crk::attention_split<T, width, false>(CRK_ND_ARGUMENT(call));                                                   \
   }                                                                                                                 \
   CRK_STREAMING(attention_##suffix##_##width##_split_general, crk::split_threads, CRK_ATTENTION_SPLIT_WAVES(width), \
                 (crk_attention_call_t call)) {                                                                      \
+    CRK_EARLY();                                                                                                    \
     crk::attention_split<T, width, true>(CRK_ND_ARGUMENT(call));                                                    \
   }
 #define CRK_ATTENTION_COMBINE_OF(suffix, T)                                                                   \
   CRK_COOPERATIVE(attention_##suffix##_combine, CRK_ATTENTION_COMBINE_THREADS, (crk_attention_call_t call)) { \
+    CRK_EARLY();                                                                                              \
     crk::attention_combine<T>(CRK_ND_ARGUMENT(call));                                                         \
   }
 #define CRK_ATTENTION_SPLIT_F16(width, rows, threads)  CRK_ATTENTION_SPLIT_OF(f16, crk::f16, width)

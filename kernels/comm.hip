@@ -7,6 +7,7 @@
 
 #define CRK_ONE_SHOT(suffix, T)                                                         \
   CRK_COOPERATIVE(one_shot_sum_##suffix, CRK_CHUNK_LINES, (crk_peer_sum_call_t call)) { \
+    CRK_EARLY();                                                                        \
     crk::one_shot_sum<T>(CRK_ND_ARGUMENT(call));                                        \
   }
 CRK_ONE_SHOT(f32, float)
@@ -15,6 +16,7 @@ CRK_ONE_SHOT(bf16, crk::bf16)
 
 #define CRK_ONE_SHOT_NORM(suffix, T, lines)                                                               \
   CRK_COOPERATIVE(one_shot_norm_##suffix##_##lines, CRK_MOST_NORM_THREADS, (crk_peer_norm_call_t call)) { \
+    CRK_EARLY();                                                                                          \
     crk::one_shot_norm<T, lines>(CRK_ND_ARGUMENT(call));                                                  \
   }
 #define CRK_ONE_SHOT_NORMS(suffix, T) \

@@ -39,6 +39,7 @@ CRK_ALL_TYPES(CRK_INDEX_ALL_IDS)
 
 #define CRK_INDEX_LAUNCHED(suffix, T)                                                                               \
   CRK_ELEMENTWISE(index_select_##suffix##_rows, CRK_INDEX_THREADS, (crk_index_select_t call)) {                     \
+    CRK_EARLY();                                                                                                    \
     crk::index_select_rows<T>(call);                                                                                \
   }                                                                                                                 \
   CRK_ELEMENTWISE(index_select_##suffix##_pieces, CRK_INDEX_THREADS, (crk_index_select_t call, uint32_t threads)) { \

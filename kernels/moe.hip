@@ -21,10 +21,12 @@
   }
 #define CRK_MOE_VEC_ONE(type)                                                      \
   CRK_COOPERATIVE(moe_vec_##type##_1, crk::vec_threads(1), (crk_moe_vec_t call)) { \
+    CRK_EARLY();                                                                   \
     crk::moe_vec_one<crk::block_##type>(CRK_ND_ARGUMENT(call));                    \
   }
 #define CRK_MOE_GATE(type)                                                       \
   CRK_COOPERATIVE(moe_gate_##type, crk::vec_threads(1), (crk_moe_gate_t call)) { \
+    CRK_EARLY();                                                                 \
     crk::moe_gate<crk::block_##type>(CRK_ND_ARGUMENT(call));                     \
   }
 #define CRK_MOE_VECS(type) CRK_MOE_VEC_ONE(type) CRK_MOE_GATE(type) CRK_MOE_VEC(type, 4) CRK_MOE_VEC(type, 8)
@@ -91,12 +93,14 @@ CRK_COOPERATIVE(moe_align, CRK_MOE_ORDER_THREADS,
 
 #define CRK_MOE_ROUTE(share)                                                          \
   CRK_COOPERATIVE(moe_route_##share, CRK_MOE_ROUTE_THREADS, (crk_moe_route_t call)) { \
+    CRK_EARLY();                                                                      \
     crk::moe_route<share>(CRK_ND_ARGUMENT(call));                                     \
   }
 CRK_MOE_ROUTES(CRK_MOE_ROUTE)
 
 #define CRK_MOE_ROUTER(suffix, share, T)                                                           \
   CRK_COOPERATIVE(moe_router_##suffix##_##share, CRK_MOE_ROUTE_THREADS, (crk_moe_router_t call)) { \
+    CRK_EARLY();                                                                                   \
     crk::moe_router<share, T>(CRK_ND_ARGUMENT(call));                                              \
   }
 #define CRK_MOE_ROUTERS(share)      \

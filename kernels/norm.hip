@@ -22,6 +22,7 @@
   CRK_COOPERATIVE(rmsnorm_##suffix##_##kind, threads,                                                              \
                   (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,       \
                    uint32_t step, const T *alpha, float eps)) {                                                    \
+    CRK_EARLY();                                                                                                   \
     crk::rms_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, alpha, eps); \
   }
 #define CRK_LAYER_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                      \
@@ -63,6 +64,7 @@ CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
   CRK_COOPERATIVE(add_rmsnorm_##suffix##_##kind, threads,                                                           \
                   (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,        \
                    uint32_t step, const T *alpha, const T *residual, T *sum, crk::block_q8_1 *blocks, float eps)) { \
+    CRK_EARLY();                                                                                                    \
     crk::add_rms_norm_held<packs, false>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step},           \
                                          static_cast<const T *>(nullptr), residual, sum, alpha, blocks, eps);       \
   }                                                                                                                 \
@@ -70,6 +72,7 @@ CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
       norm_add_rmsnorm_##suffix##_##kind, threads,                                                                  \
       (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside, uint32_t step,     \
        const T *alpha, const T *residual, T *sum, crk::block_q8_1 *blocks, float eps, const T *src_alpha)) {        \
+    CRK_EARLY();                                                                                                    \
     crk::add_rms_norm_held<packs, true>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, src_alpha, \
                                         residual, sum, alpha, blocks, eps);                                         \
   }

@@ -104,6 +104,7 @@ CRK_BLOCK_MAP(CRK_BLOCKS_LAUNCHED)
   CRK_COOPERATIVE(quantize_q8_1_##suffix##_rows, CRK_QUANTIZE_THREADS,                                              \
                   (const T *x, crk::block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded, uint32_t blocks_x, \
                    uint32_t blocks_y, uint32_t sums)) {                                                             \
+    CRK_EARLY();                                                                                                    \
     crk::quantize_q8_1_rows(x, dst, rows, k, padded, blocks_x, blocks_y, sums);                                     \
   }
 CRK_NUMBER_TYPES(CRK_FLOATS_LAUNCHED, )

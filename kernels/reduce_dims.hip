@@ -16,10 +16,12 @@
   }                                                                                                               \
   CRK_COOPERATIVE(root##_##suffix##_even, CRK_REDUCE_THREADS,                                                     \
                   (crk_reduce_even_t rows, const T *src, crk::__VA_ARGS__::output *dst)) {                        \
+    CRK_EARLY();                                                                                                  \
     crk::reduce_even_rows<crk::__VA_ARGS__>(rows, src, dst);                                                      \
   }                                                                                                               \
   CRK_COOPERATIVE(root##_##suffix##_dense, CRK_REDUCE_THREADS,                                                    \
                   (crk_reduce_dense_t rows, const T *src, crk::__VA_ARGS__::output *dst)) {                       \
+    CRK_EARLY();                                                                                                  \
     crk::reduce_dense_rows<crk::__VA_ARGS__>(rows, src, dst);                                                     \
   }                                                                                                               \
   CRK_COOPERATIVE(                                                                                                \

@@ -25,6 +25,7 @@ CRK_ROPE_PAIRS(rope_i, f64, double, heads4, 2, 4, true)
 /* Both pieces of a row at once: vec takes 16 bytes of each, pair one element. */
 #define CRK_ROPE_QKV(root, suffix, T, way, V, interleaved)                                                           \
   CRK_ELEMENTWISE(root##_qkv_##suffix##_##way, CRK_LAUNCHED_THREADS, (crk_rope_qkv_call_t call, uint32_t threads)) { \
+    CRK_EARLY();                                                                                                     \
     crk::rope_qkv<V, interleaved, T>(CRK_ND_ARGUMENT(call), threads);                                                \
   }
 #define CRK_ROPE_QKVS(suffix, T)                            \
@@ -37,6 +38,7 @@ CRK_FLOAT_TYPES(CRK_ROPE_QKVS)
 #define CRK_NORM_ROPE_QKV(from, S, to, T)                              \
   CRK_COOPERATIVE(norm_rope_qkv_##from##_##to, CRK_LAUNCHED_THREADS,   \
                   (crk_norm_rope_qkv_call_t call, uint32_t threads)) { \
+    CRK_EARLY();                                                       \
     crk::norm_rope_qkv<S, T>(CRK_ND_ARGUMENT(call), threads);          \
   }
 CRK_NORM_ROPE_QKV(f32, float, f32, float)

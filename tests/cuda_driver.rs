@@ -224,11 +224,11 @@ fn a_driver_before_12_4_cannot_tell_parameters() {
 }
 
 /// The launches that the handle gave in graphs, in eight rounds of six copies. Each round moves other bytes to another
-/// place.
+/// place. Every second kernel begins early.
 fn rounds_of_copies(device: &Device) -> u64 {
-    // SAFETY: the double's one kernel.
+    // SAFETY: the double's kernels.
     unsafe { device.load_module("mine", PTX).expect("PTX loads") };
-    let function = device.function_named("mine", "copy").expect("the kernel is there");
+    let functions = ["copy", "early"].map(|name| device.function_named("mine", name).expect("the kernel is there"));
     let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared_bytes: 0 };
     let sources: Vec<_> = (0..8).map(|i| device.upload(&[10 * i as u8 + 1; 16]).expect("memory")).collect();
     for round in 0..8 {
@@ -237,7 +237,7 @@ fn rounds_of_copies(device: &Device) -> u64 {
             let bytes = 1 + (round + i) % 16;
             let args: [Arg<'_>; 3] = [bytes.into(), (&sources[(round + i) % 8]).into(), target.into()];
             // SAFETY: the double's kernel, with its arguments.
-            unsafe { function.launch(launch, &args) }.expect("it runs");
+            unsafe { functions[(i + 1) % 2].launch(launch, &args) }.expect("it runs");
         }
         for (i, target) in targets.iter().enumerate() {
             let bytes = 1 + (round + i) % 16;
@@ -254,6 +254,37 @@ fn launches_that_repeat_are_given_in_graphs() {
     let test = "launches_that_repeat_are_given_in_graphs";
     // Three rounds until there is a graph.
     alone(test, double(test, &[]), "", || assert_eq!(rounds_of_copies(&open().expect("the double opens")), 5 * 6));
+}
+
+#[test]
+fn only_kernels_that_wait_begin_early() {
+    let test = "only_kernels_that_wait_begin_early";
+    alone(test, double(test, &[]), "cuLaunchKernelEx=1", || {
+        let device = open().expect("the double opens");
+        // SAFETY: the double's kernels.
+        unsafe { device.load_module("mine", PTX).expect("PTX loads") };
+        let (source, target) = (device.upload(&[7u8; 16]).expect("memory"), device.upload(&[0u8; 16]).expect("memory"));
+        let args: [Arg<'_>; 3] = [16usize.into(), (&source).into(), (&target).into()];
+        let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared_bytes: 0 };
+        // SAFETY: the double's kernels, with their arguments.
+        let run = |name| unsafe { device.function_named("mine", name)?.launch(launch, &args) };
+        run("copy").expect("it runs");
+        refused(run("early"), Status::Device, &["cuLaunchKernelEx(", "grid 1 x 1 x 1"]);
+    });
+}
+
+#[test]
+fn an_edge_that_fails_costs_the_graph_alone() {
+    let test = "an_edge_that_fails_costs_the_graph_alone";
+    let fail = "cuGraphAddDependencies_v2=1";
+    alone(test, double(test, &[]), fail, || assert_eq!(rounds_of_copies(&open().expect("the double opens")), 0));
+}
+
+#[test]
+fn before_12_3_no_kernel_begins_early() {
+    let test = "before_12_3_no_kernel_begins_early";
+    let library = double(test, &["-DWITHOUT_EARLY"]);
+    alone(test, library, "", || assert_eq!(rounds_of_copies(&open().expect("the double opens")), 5 * 6));
 }
 
 #[test]

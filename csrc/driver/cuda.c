@@ -46,6 +46,33 @@ typedef struct crk_cuda_node {
   void **args, **extra;
 } crk_cuda_node_t;
 
+/* CUlaunchAttribute. */
+typedef struct crk_cuda_attribute {
+  int id;
+  int padding;
+  union {
+    int number;
+    void *pointer;
+    char bytes[64];
+  } value;
+} crk_cuda_attribute_t;
+_Static_assert(sizeof(crk_cuda_attribute_t) == 72, "as cuda.h has it");
+
+/* CUlaunchConfig. */
+typedef struct crk_cuda_config {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  CUstream stream;
+  crk_cuda_attribute_t *attributes;
+  unsigned attribute_count;
+} crk_cuda_config_t;
+_Static_assert(sizeof(void *) != 8 || sizeof(crk_cuda_config_t) == 56, "the same");
+
+/* CUgraphEdgeData. */
+typedef struct crk_cuda_edge {
+  unsigned char from_port, to_port, type, reserved[5];
+} crk_cuda_edge_t;
+_Static_assert(sizeof(crk_cuda_edge_t) == 8, "the same");
+
 /* The answers of libcuda that are used here. */
 enum {
   CU_SUCCESS = 0,
@@ -85,6 +112,10 @@ enum {
   CU_FUNCTION_SHARED_SIZE_BYTES = 1,
   CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 };
+
+/* The launch attribute and the edge that let a kernel begin early (CRK_EARLY in kernels/platform/entry.h). */
+enum { CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+enum { CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1 };
 
 enum { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 };
 enum { CU_MEMHOSTALLOC_PORTABLE = 1 };
@@ -137,11 +168,13 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
            (CUmodule * module, const void *image, unsigned option_count, int *options, void **option_values))       \
   REQUIRED(cuModuleUnload, (CUmodule module))                                                                       \
   REQUIRED(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                         \
+  REQUIRED(cuModuleGetGlobal_v2, (CUdeviceptr * ptr, size_t *bytes, CUmodule module, const char *name))             \
   REQUIRED(cuFuncGetAttribute, (int *value, int attribute, CUfunction function))                                    \
   REQUIRED(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                     \
   REQUIRED(cuLaunchKernel,                                                                                          \
            (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,               \
             unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **args, void **extra)) \
+  OPTIONAL(cuLaunchKernelEx, (const crk_cuda_config_t *config, CUfunction function, void **args, void **extra))     \
   REQUIRED(cuStreamBeginCapture_v2, (CUstream stream, int mode))                                                    \
   REQUIRED(cuStreamEndCapture, (CUstream stream, CUgraph * graph))                                                  \
   REQUIRED(cuGraphInstantiateWithFlags, (CUgraphExec * instance, CUgraph graph, unsigned long long flags))          \
@@ -151,6 +184,8 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
   OPTIONAL(cuGraphCreate, (CUgraph * graph, unsigned flags))                                                        \
   OPTIONAL(cuGraphAddKernelNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *before, size_t count,       \
                                   const crk_cuda_node_t *launch))                                                   \
+  OPTIONAL(cuGraphAddDependencies_v2, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,               \
+                                       const crk_cuda_edge_t *edges, size_t count)) /* 12.3 */                      \
   OPTIONAL(cuGraphExecKernelNodeSetParams, (CUgraphExec instance, CUgraphNode node, const crk_cuda_node_t *launch)) \
   OPTIONAL(cuFuncGetParamInfo, (CUfunction function, size_t index, size_t *offset, size_t *bytes)) /* 12.4 */
 
@@ -175,6 +210,7 @@ struct crk_driver_device {
 struct crk_driver_function {
   struct crk_driver_function *next;
   CUfunction function;
+  bool begins_early; /* the kernel begins with CRK_EARLY (kernels/platform/entry.h) */
   crk_param_t params[];
 };
 
@@ -737,6 +773,17 @@ static size_t read_params(CUfunction function, crk_param_t *params, size_t capac
   return count;
 }
 
+/* Whether the kernel begins with CRK_EARLY, and the driver has the calls for it, as from CUDA 12.3 on. The variable of
+ * that macro has this name in the Itanium C++ ABI. */
+static bool begins_early(CUmodule module, const char *kernel) {
+  char variable[256];
+  CUdeviceptr ptr = 0;
+  size_t bytes = 0;
+  const int length = snprintf(variable, sizeof variable, "_ZZ%zu%sE12begins_early", strlen(kernel), kernel);
+  return cu.cuLaunchKernelEx != NULL && cu.cuGraphAddDependencies_v2 != NULL && length < (int)sizeof variable &&
+         cu.cuModuleGetGlobal_v2(&ptr, &bytes, module, variable) == CU_SUCCESS;
+}
+
 static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver_module_t *module, const char *name,
                                          crk_driver_function_t **function, crk_signature_t *signature) {
   CUfunction found = NULL;
@@ -765,6 +812,7 @@ static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver
     return crk_priv_error(CRK_OUT_OF_MEMORY, "kernel %s: no host memory for its description", name);
   }
   added->function = found;
+  added->begins_early = begins_early(module->module, name);
   if (told) {
     read_params(found, added->params, count);
   }
@@ -780,14 +828,26 @@ static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver
   return CRK_OK;
 }
 
+/* Launches a kernel that may begin while the launch before it ends. */
+static CUresult launch_early(CUfunction function, crk_dim3_t grid, crk_dim3_t block, uint32_t shared_bytes,
+                             CUstream stream, void **args) {
+  crk_cuda_attribute_t early = {.id = CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION, .value.number = 1};
+  const crk_cuda_config_t config = {grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes, stream, &early, 1};
+  return cu.cuLaunchKernelEx(&config, function, args, NULL);
+}
+
 static crk_status_t cuda_launch(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                 crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
                                 uint32_t shared_bytes, const void *const *args) {
+  void **const values = crk_priv_driver_args(args);
   CRK_TRY(cuda_bind(device));
-  CU_TRY(cu.cuLaunchKernel(function->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes,
-                           (CUstream)stream, crk_priv_driver_args(args), NULL),
-         "cuLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", (unsigned)grid.x, (unsigned)grid.y,
-         (unsigned)grid.z, (unsigned)block.x, (unsigned)block.y, (unsigned)block.z, (unsigned)shared_bytes);
+  const CUresult result = function->begins_early
+                              ? launch_early(function->function, grid, block, shared_bytes, (CUstream)stream, values)
+                              : cu.cuLaunchKernel(function->function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                                  shared_bytes, (CUstream)stream, values, NULL);
+  CU_TRY(result, "cuLaunchKernel%s(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)",
+         function->begins_early ? "Ex" : "", (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z, (unsigned)block.x,
+         (unsigned)block.y, (unsigned)block.z, (unsigned)shared_bytes);
   return CRK_OK;
 }
 
@@ -860,12 +920,26 @@ static void destroy_chain(crk_driver_chain_t *chain) {
   free(chain);
 }
 
+/* Adds the node `index` behind the one before it. */
+static crk_status_t add_node(crk_driver_chain_t *chain, size_t index, const crk_driver_launch_t *launch) {
+  const crk_cuda_node_t node = cuda_node(launch);
+  CUgraphNode *const added = &chain->nodes[index];
+  const bool early = index > 0 && launch->function->begins_early;
+  const size_t before = index > 0 && !early; /* nodes that must have ended first */
+  CU_TRY(cu.cuGraphAddKernelNode(added, chain->graph, before > 0 ? added - 1 : NULL, before, &node),
+         "cuGraphAddKernelNode()");
+  if (early) {
+    const crk_cuda_edge_t edge = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+                                  .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+    CU_TRY(cu.cuGraphAddDependencies_v2(chain->graph, added - 1, added, &edge, 1), "cuGraphAddDependencies_v2()");
+  }
+  return CRK_OK;
+}
+
 static crk_status_t record_chain(crk_driver_chain_t *chain, const crk_driver_launch_t *launches, size_t count) {
   CU_TRY(cu.cuGraphCreate(&chain->graph, 0), "cuGraphCreate()");
   for (size_t i = 0; i < count; i++) {
-    const crk_cuda_node_t node = cuda_node(&launches[i]);
-    CU_TRY(cu.cuGraphAddKernelNode(&chain->nodes[i], chain->graph, i > 0 ? &chain->nodes[i - 1] : NULL, i > 0, &node),
-           "cuGraphAddKernelNode()");
+    CRK_TRY(add_node(chain, i, &launches[i]));
   }
   CU_TRY(cu.cuGraphInstantiateWithFlags(&chain->instance, chain->graph, 0), "cuGraphInstantiateWithFlags()");
   return CRK_OK;

@@ -39,6 +39,13 @@
  * Stands before another kernel macro. On AMD GPUs, the compiler limits that kernel's registers, so that `waves` waves
  * fit on any SIMD unit. clang 15 sets no limit. */
 
+/* CRK_EARLY()
+ *
+ * The first statement of a kernel: all threads come, and no access to global memory is before it. On NVIDIA GPUs from
+ * compute capability 9.0 on, the launch may begin before the stores of the launch before can be seen. CRK_EARLY waits
+ * until they can. This saves 0.3 us per launch on an H200, so only kernels that take a few microseconds in a decode
+ * step have it. Elsewhere it does nothing. */
+
 /* CRK_MODULE(stem) stands once, at the end of kernels/<stem>.hip. */
 
 /* CRK_ND_ARGUMENT(param)

@@ -1,9 +1,13 @@
 /* A test double of libcuda. It has one device of compute capability 9.0 with host memory, and does all work at once.
- * Every module contains one kernel, `copy(u64 bytes, const u8 *src, u8 *dst)`.
+ * Every module contains `copy(u64 bytes, const u8 *src, u8 *dst)`, and `early`, the same as a kernel that begins early.
  *
- * CUDA_DOUBLE_FAIL=name=code,... makes calls return a code. Compiled with -DWITHOUT_GRAPHS the double lacks
- * cuGraphLaunch, as a driver that is too old does. With -DWITHOUT_PARAM_INFO it lacks cuFuncGetParamInfo, as drivers
- * before CUDA 12.4 do. With -DWITHOUT_CHAINS it lacks the calls that make graphs of launches. */
+ * CUDA_DOUBLE_FAIL=name=code,... makes calls return a code. Compiled with these the double lacks calls, as a driver
+ * that is too old does:
+ *
+ *   -DWITHOUT_GRAPHS      cuGraphLaunch
+ *   -DWITHOUT_PARAM_INFO  cuFuncGetParamInfo, before CUDA 12.4
+ *   -DWITHOUT_CHAINS      the calls that make graphs of launches
+ *   -DWITHOUT_EARLY       cuGraphAddDependencies_v2, before CUDA 12.3 */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +34,7 @@ enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY_FOR_GPU = 209, NOT_FOUND 
 typedef unsigned long long devptr;
 
 typedef struct copy {
+  const void *function;
   size_t bytes;
   const void *src;
   void *dst;
@@ -42,10 +47,23 @@ typedef struct launch {
   void **args, **extra;
 } launch_t;
 
+/* CUlaunchAttribute. Its value has 64 bytes. */
+typedef struct attribute {
+  int id, padding, value, rest[15];
+} attribute_t;
+
+/* CUlaunchConfig */
+typedef struct config {
+  unsigned grid[3], block[3], shared_bytes;
+  struct stream *stream;
+  const attribute_t *attributes;
+  unsigned count;
+} config_t;
+
 /* A node's handle is its address. An instance has copies of the nodes of `origin`. */
 typedef struct graph {
   const struct graph *origin;
-  size_t count;
+  size_t count, edges;
   copy_t nodes[64];
 } graph_t;
 
@@ -54,15 +72,18 @@ typedef struct stream {
   copy_t recorded;
 } stream_t;
 
-static int context, kernel, module, event;
+static int context, module, event;
+static const char *const kernels[] = {"copy", "early"};
+
+static int is_kernel(const void *function) { return function == &kernels[0] || function == &kernels[1]; }
 
 static int refuse_launch(const launch_t *launch) {
   const int fits = launch->grid_y <= 65535 && launch->grid_z <= 65535 && launch->block_z <= 64;
-  return launch->function == &kernel && launch->extra == NULL && fits ? 0 : INVALID_VALUE;
+  return is_kernel(launch->function) && launch->extra == NULL && fits ? 0 : INVALID_VALUE;
 }
 
 static copy_t copy_of(const launch_t *launch) {
-  return (copy_t){*(size_t *)launch->args[0], *(void **)launch->args[1], *(void **)launch->args[2]};
+  return (copy_t){launch->function, *(size_t *)launch->args[0], *(void **)launch->args[1], *(void **)launch->args[2]};
 }
 
 CALL(cuInit, unsigned flags)
@@ -219,22 +240,25 @@ CALL(cuModuleUnload, void *gone)
   (void)gone;
 DONE
 CALL(cuModuleGetFunction, void **found, void *from, const char *name)
-  if (from != &module || strcmp(name, "copy") != 0) {
-    return NOT_FOUND;
+  for (int i = 0; i < 2; i++) {
+    if (from == &module && strcmp(name, kernels[i]) == 0) {
+      *found = (void *)&kernels[i];
+      return 0;
+    }
   }
-  *found = &kernel;
-DONE
+  return NOT_FOUND;
+}
 CALL(cuFuncGetAttribute, int *value, int attribute, void *function)
-  *value = attribute == 0 && function == &kernel ? 512 : 64;
+  *value = attribute == 0 && is_kernel(function) ? 512 : 64;
 DONE
 CALL(cuFuncSetAttribute, void *function, int attribute, int value)
-  if (function != &kernel || attribute != 8 || value != 232448 - 64) {
+  if (!is_kernel(function) || attribute != 8 || value != 232448 - 64) {
     return INVALID_VALUE;
   }
 DONE
 #ifndef WITHOUT_PARAM_INFO
 CALL(cuFuncGetParamInfo, void *function, size_t index, size_t *offset, size_t *bytes)
-  if (function != &kernel || index >= 3) {
+  if (!is_kernel(function) || index >= 3) {
     return INVALID_VALUE;
   }
   *offset = 8 * index;
@@ -254,6 +278,20 @@ CALL(cuLaunchKernel, void *function, unsigned grid_x, unsigned grid_y, unsigned 
     memcpy(copy.dst, copy.src, copy.bytes);
   }
 DONE
+CALL(cuModuleGetGlobal_v2, devptr *ptr, size_t *bytes, void *from, const char *name)
+  if (from != &module || strcmp(name, "_ZZ5earlyE12begins_early") != 0) {
+    return NOT_FOUND;
+  }
+  *ptr = 4096;
+  *bytes = 1;
+DONE
+CALL(cuLaunchKernelEx, const config_t *config, void *function, void **args, void **extra)
+  if (function != &kernels[1] || config->count != 1 || config->attributes->id != 6 || config->attributes->value != 1) {
+    return INVALID_VALUE;
+  }
+  return cuLaunchKernel(function, config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1],
+                        config->block[2], config->shared_bytes, config->stream, args, extra);
+}
 CALL(cuStreamBeginCapture_v2, stream_t *stream, int mode)
   if (mode != 2 || stream->capturing) {
     return INVALID_VALUE;
@@ -272,18 +310,33 @@ CALL(cuGraphCreate, graph_t **graph, unsigned flags)
   }
   *graph = calloc(1, sizeof **graph);
 DONE
-/* Each node must come behind the one before. */
+/* Each node must come behind the one before. The edge is given here, or by cuGraphAddDependencies_v2. */
 CALL(cuGraphAddKernelNode, copy_t **node, graph_t *graph, copy_t *const *before, size_t count, const launch_t *launch)
-  const int is_chain = graph->count == 0 ? count == 0 : count == 1 && before[0] == &graph->nodes[graph->count - 1];
-  if (!is_chain || graph->count == sizeof graph->nodes / sizeof *graph->nodes || refuse_launch(launch) != 0) {
+  const int is_behind = graph->count > 0 && count == 1 && before[0] == &graph->nodes[graph->count - 1];
+  if ((count > 0 && !is_behind) || graph->count == sizeof graph->nodes / sizeof *graph->nodes ||
+      refuse_launch(launch) != 0) {
     return INVALID_VALUE;
   }
+  graph->edges += count;
   *node = &graph->nodes[graph->count++];
   **node = copy_of(launch);
 DONE
+#ifndef WITHOUT_EARLY
+/* Only a kernel that waits may begin early. */
+CALL(cuGraphAddDependencies_v2, graph_t *graph, copy_t *const *from, copy_t *const *to, const unsigned char *edge,
+     size_t count)
+  static const unsigned char programmatic[8] = {1, 0, 1};
+  const copy_t *last = &graph->nodes[graph->count - 1];
+  const int is_chain = count == 1 && *from == last - 1 && *to == last;
+  if (!is_chain || last->function != &kernels[1] || memcmp(edge, programmatic, sizeof programmatic) != 0) {
+    return INVALID_VALUE;
+  }
+  graph->edges++;
+DONE
+#endif
 CALL(cuGraphExecKernelNodeSetParams, graph_t *instance, const copy_t *node, const launch_t *launch)
   for (size_t i = 0; i < instance->count; i++) {
-    if (node == &instance->origin->nodes[i] && refuse_launch(launch) == 0) {
+    if (node == &instance->origin->nodes[i] && node->function == launch->function && refuse_launch(launch) == 0) {
       instance->nodes[i] = copy_of(launch);
       return 0;
     }
@@ -292,7 +345,7 @@ CALL(cuGraphExecKernelNodeSetParams, graph_t *instance, const copy_t *node, cons
 }
 #endif
 CALL(cuGraphInstantiateWithFlags, graph_t **instance, const graph_t *graph, unsigned long long flags)
-  if (flags != 0) {
+  if (flags != 0 || graph->edges + 1 != graph->count) {
     return INVALID_VALUE;
   }
   *instance = malloc(sizeof **instance);

@@ -1,7 +1,7 @@
 //! The kernels that add among GPUs, as one rank of many: few elements (kernels/comm/one_shot.h), and many of two ranks
 //! (kernels/comm/marked.h). The test plays the other ranks: it writes their lines or parts into the rank's exchange
-//! area, and launches. Then it reads what the kernel sent to their areas. The test computes the place of
-//! every byte itself, from the layout in kernels/call/peers_call.h. In tests/comm_library.rs ranks meet.
+//! area, and launches. Then it reads what the kernel sent to their areas. The test itself computes the place of every
+//! byte, from the layout in kernels/call/peers_call.h. In tests/comm_library.rs ranks meet.
 //!
 //! A trial is a dtype on a device: `comm/cpu:64/bf16`.
 use crate::support::cases::Rng;

@@ -10,6 +10,17 @@
 #define CRK_MODULE(stem)
 
 #define CRK_WAVES(waves)
+
+/* The assembly uses the variable, so both are in the image or neither is. csrc/driver/cuda.c looks for the variable's
+ * name. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define CRK_EARLY()                              \
+  static __device__ const char begins_early = 1; \
+  asm volatile("griddepcontrol.wait;" ::"l"(&begins_early) : "memory")
+#else
+#define CRK_EARLY() ((void)0)
+#endif
+
 #define CRK_STREAMING(name, max_threads, waves, params) CRK_COOPERATIVE(name, max_threads, params)
 
 /* Arguments lie in constant memory, where a variable index works. */
