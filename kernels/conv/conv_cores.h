@@ -19,6 +19,9 @@ struct conv_shape : product_shape<T, Rows, Columns, Threads> {
   static constexpr int depth = base::is_direct ? CRK_CONV_CUDA_STEP / static_cast<int>(sizeof(T))
                                : is_plain      ? 16
                                                : base::depth;
+  /* RDNA 3 has no registers for the operands of two steps in a tile of 160 x 128. */
+  static constexpr int at_once =
+      base::tall * sizeof(typename base::core::left) + base::wide * sizeof(typename base::core::right) > 200 ? 1 : 2;
 };
 
 /* Returns whether the tile must be computed again (must_repeat). */
@@ -31,7 +34,7 @@ CRK_FN bool try_conv_tile(const crk_conv_cores_t &call, const T *weights, const 
   left_copy left(weights + place.lhs, product.lhs, place.rows);
   right_copy right(images + place.rhs, call.windows, static_cast<uint32_t>(place.column),
                    static_cast<uint32_t>(place.first));
-  product_team<S, left_copy, right_copy, Infinite> team;
+  product_team<S, left_copy, right_copy, Infinite, S::at_once> team;
   add_products<S>(team, left, right, room, place.k);
   if (must_repeat<T, Infinite>(team)) {
     return true;
@@ -100,7 +103,7 @@ CRK_FN bool try_conv_tile(const crk_conv_phases_t &call, const T *weights, const
   left_copy left(weights + (place.lhs + before * channels), product.lhs, place.rows);
   right_copy right(images + place.rhs, windows, static_cast<uint32_t>(place.column), static_cast<uint32_t>(place.first),
                    columns, at.down.padding, at.across.padding);
-  product_team<S, left_copy, right_copy, Infinite> team;
+  product_team<S, left_copy, right_copy, Infinite, S::at_once> team;
   add_products<S>(team, left, right, room, k < place.first ? 0 : (k < end ? k : end) - place.first);
   if (must_repeat<T, Infinite>(team)) {
     return true;

@@ -92,15 +92,19 @@ struct product_team {
     return !(all == all);
   }
 
+  /* Rare: a step of add_rest. It takes the fewest registers, for it should not decide how many blocks a unit holds. */
+  template <bool Rare = false>
   CRK_FN void add_step(const uint32_t *left_room, const uint32_t *right_room) {
+    constexpr bool is_rare = Rare && S::has_cores; /* without matrix cores all steps are of add_rest */
+    constexpr int together = is_rare ? 1 : AtOnce;
     CRK_UNROLL
     for (int step = 0; step < steps; step++) {
-      if (step != 0 && step % AtOnce == 0) {
+      if (step != 0 && step % together == 0) {
         keep_order(); /* else the operands of all steps are in registers at once */
       }
       operands some;
       some.load(*this, left_room, right_room, step);
-      if (core::team == 64) {
+      if (core::team == 64 && !is_rare) {
         keep_order(); /* else clang loads some between the products, and each wave waits again before the barrier */
       }
       multiply(some);
@@ -237,7 +241,7 @@ CRK_FN void add_rest(Team &team, Left &left, Right &right, uint32_t *room, uint6
     copies::template wait<0>();
   }
   shared_barrier();
-  team.add_step(room, room + Left::tile::words);
+  team.template add_step<true>(room, room + Left::tile::words);
   left.advance();
   right.advance();
 }

@@ -124,6 +124,7 @@ struct held_copy : operand_steps<T, Rows, Depth, Threads> {
   CRK_FN void begin() {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
+      offset[n] = opaque(offset[n]); /* else it is added to the uniform address in vector registers */
       const char *const from = reinterpret_cast<const char *>(this->first) + offset[n];
       held[n] = load_pack<T, piece>(reinterpret_cast<const T *>(from));
     }

@@ -112,8 +112,8 @@ struct matrix_core {
   static constexpr uint32_t row_stride = 34, column_stride = 38;
   typedef int32_t words2 __attribute__((ext_vector_type(2)));
   typedef int32_t results __attribute__((ext_vector_type(4)));
-  CRK_FN static uint32_t first_row() { return lane() / 16 * 4; }
-  CRK_FN static uint32_t first_column() { return lane() % 16; }
+  CRK_FN static uint32_t first_row() { return flat_lane() / 16 * 4; }
+  CRK_FN static uint32_t first_column() { return flat_lane() % 16; }
   CRK_FN static constexpr uint32_t next_row(uint32_t r) { return r; }
   CRK_FN static constexpr uint32_t next_column(uint32_t) { return 0; }
   CRK_FN static constexpr uint32_t place(uint32_t row) { return row; }
@@ -123,7 +123,7 @@ struct matrix_core {
   };
   template <int Parts>
   CRK_FN static uint32_t row_word(uint32_t stride) {
-    return lane() % 16 * stride + lane() / 16 * (Parts == 1 ? 2 : 1);
+    return flat_lane() % 16 * stride + flat_lane() / 16 * (Parts == 1 ? 2 : 1);
   }
   template <int Parts>
   CRK_FN static uint32_t column_word(uint32_t stride) {
@@ -151,8 +151,8 @@ struct matrix_core {
     }
   }
 
-  CRK_FN static uint32_t four() { return lane() / 16; }
-  CRK_FN static uint32_t fours_place(uint32_t) { return lane() % 16; }
+  CRK_FN static uint32_t four() { return flat_lane() / 16; }
+  CRK_FN static uint32_t fours_place(uint32_t) { return flat_lane() % 16; }
   CRK_FN static void add_fours(const float (&a)[fours], const float (&b)[fours], float (&sum)[tall][wide]) {
     typedef float floats __attribute__((ext_vector_type(4)));
     floats all = {sum[0][0], sum[1][0], sum[2][0], sum[3][0]};

@@ -52,10 +52,10 @@ struct double_core {
       }
     }
     CRK_FN static right load(const uint32_t *room, uint32_t column, uint32_t k) {
-      return load_row(room, column + lane() % 4 * 4 + lane() % 16 / 4, k);
+      return load_row(room, column + flat_lane() % 4 * 4 + flat_lane() % 16 / 4, k);
     }
     CRK_FN static left load_rows(const uint32_t *room, uint32_t row, uint32_t k) {
-      return load_row(room, row + lane() % 16, k);
+      return load_row(room, row + flat_lane() % 16, k);
     }
 
    private:
@@ -63,7 +63,8 @@ struct double_core {
       *reinterpret_cast<two_doubles *>(room + (column * pitch + k) * 2) = two_doubles{low, high};
     }
     CRK_FN static operand load_row(const uint32_t *room, uint32_t row, uint32_t k) {
-      const two_doubles *from = reinterpret_cast<const two_doubles *>(room + (row * pitch + k + lane() / 16 * 4) * 2);
+      const two_doubles *from =
+          reinterpret_cast<const two_doubles *>(room + (row * pitch + k + flat_lane() / 16 * 4) * 2);
       const two_doubles low = from[0], high = from[1];
       return {{low[0], low[1], high[0], high[1]}};
     }

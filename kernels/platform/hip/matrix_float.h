@@ -44,7 +44,7 @@ struct float_core {
   };
   CRK_FN static left load_left(const float *const (&from)[rows], uint32_t k, uint32_t d) {
     /* Without a branch: the compiler does not count loads behind one, and waits for all of them. */
-    const uint32_t at = k + lane() / 16 * 4;
+    const uint32_t at = k + flat_lane() / 16 * 4;
     const four_floats four = bit_cast<four_floats>(load_pack<float, 4>(from[0] + (at < d ? at : 0)));
     return {four, at < d};
   }
@@ -94,7 +94,7 @@ struct float_core {
     }
     CRK_FN static right load(const uint32_t *room, uint32_t column, uint32_t k) {
       /* Only the lane's place in a line depends on k, and only by whether k is a multiple of 32. */
-      const uint32_t own = word(lane() % 16, lane() / 16) ^ (k % 32);
+      const uint32_t own = word(flat_lane() % 16, flat_lane() / 16) ^ (k % 32);
       return {*reinterpret_cast<const four_floats *>(room + own + (column * Depth + k / 32 * 32))};
     }
     CRK_FN static left load_rows(const uint32_t *room, uint32_t row, uint32_t k) {

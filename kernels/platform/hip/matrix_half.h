@@ -150,7 +150,7 @@ struct half_core : half_core_tiles<Bf16> {
   };
   template <class T>
   CRK_FN static left load_left(const T *const (&from)[rows], uint32_t k, uint32_t d) {
-    return {base::load_eight(from[0], k + lane() / 16 * 8, d)};
+    return {base::load_eight(from[0], k + flat_lane() / 16 * 8, d)};
   }
   CRK_FN static left as_left(const float (&sum)[rows][columns]) { return {base::pack_eight(sum)}; }
 
@@ -161,12 +161,12 @@ struct half_core : half_core_tiles<Bf16> {
   struct tile : base::template tile_store<Columns, Depth, Across> {
     using store_of = typename base::template tile_store<Columns, Depth, Across>;
     CRK_FN static right load(const uint32_t *room, uint32_t column, uint32_t k) {
-      const uint32_t r = lane() % 16;
-      const uint32_t *from = room + store_of::begin(column, r / 4 * 8 + r % 4) + k / 2 + lane() / 16 * 4;
+      const uint32_t r = flat_lane() % 16;
+      const uint32_t *from = room + store_of::begin(column, r / 4 * 8 + r % 4) + k / 2 + flat_lane() / 16 * 4;
       return {{base::load_shared(from), base::load_shared(from + 4 * store_of::pitch)}};
     }
     CRK_FN static left load_rows(const uint32_t *room, uint32_t row, uint32_t k) {
-      return {base::load_shared(room + store_of::begin(row, lane() % 16) + k / 2 + lane() / 16 * 4)};
+      return {base::load_shared(room + store_of::begin(row, flat_lane() % 16) + k / 2 + flat_lane() / 16 * 4)};
     }
   };
 

@@ -49,8 +49,8 @@ inline constexpr uint32_t most_lanes = 32;
 CRK_FN uint32_t lane() { return __builtin_amdgcn_mbcnt_lo(~0u, 0); }
 #endif
 CRK_FN constexpr uint32_t wave_size() { return most_lanes; }
-/* lane() in a block of one dim. clang moves it out of loops. It leaves lane() behind a barrier in assembly, which for
- * clang may not return. */
+/* lane() in a block of one dim. clang moves it out of loops. It leaves lane() behind assembly, such as a barrier or
+ * opaque(), which for clang may not return. */
 CRK_FN uint32_t flat_lane() { return thread_index().x % wave_size(); }
 CRK_FN uint32_t uniform(uint32_t word) {
   return static_cast<uint32_t>(__builtin_amdgcn_readfirstlane(static_cast<int>(word)));
