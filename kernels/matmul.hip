@@ -55,6 +55,7 @@
 #define CRK_MATMUL_VEC_OF(suffix, T)                                          \
   CRK_COOPERATIVE(matmul_##suffix##_rows_vec, CRK_MATMUL_VEC_THREADS,         \
                   (crk_matmul_t call, const T *x, const T *matrix, T *dst)) { \
+    CRK_EARLY();                                                              \
     crk::matmul_rows<T>(CRK_ND_ARGUMENT(call), x, matrix, dst);               \
   }                                                                           \
   CRK_COOPERATIVE(matmul_##suffix##_columns_vec, CRK_MATMUL_VEC_THREADS,      \
@@ -62,25 +63,29 @@
     crk::matmul_columns<T>(CRK_ND_ARGUMENT(call), x, matrix, dst);            \
   }
 
-#define CRK_MATMUL_SHORT_OF(suffix, T)                                             \
-  CRK_COOPERATIVE(matmul_##suffix##_short, CRK_MATMUL_SHORT_THREADS,               \
-                  (crk_matmul_t call, const T *lhs, const T *rhs, T *dst)) {       \
-    crk::matmul_short<T, 128, 128, CRK_MATMUL_SHORT_THREADS>(call, lhs, rhs, dst); \
+#define CRK_MATMUL_SHORT_OF(suffix, T)                                                                              \
+  CRK_COOPERATIVE(matmul_##suffix##_short, CRK_MATMUL_SHORT_THREADS,                                                \
+                  (crk_matmul_t call, const T *lhs, const T *rhs, T *dst)) {                                        \
+    crk::matmul_short<T, CRK_MATMUL_SHORT_ROWS, CRK_MATMUL_SHORT_COLUMNS, CRK_MATMUL_SHORT_THREADS>(call, lhs, rhs, \
+                                                                                                    dst);           \
   }
 
 /* nvcc is told twice the threads of a block: two of the largest blocks find room. The launcher counts on it. */
 #define CRK_WIDE_BOUND ((crk::async_copies::present ? 2 : 1) * CRK_WIDE_THREADS)
 #define CRK_MATMUL_WIDE_OF(suffix, T)                                                       \
   CRK_STREAMING(matmul_##suffix##_wide_vec, CRK_WIDE_BOUND, 4, (crk_wide_product_t call)) { \
+    CRK_EARLY();                                                                            \
     crk::matmul_wide<T>(CRK_ND_ARGUMENT(call));                                             \
   }
 #define CRK_MATMUL_GATE_OF(op, suffix, T)                                                    \
   CRK_STREAMING(matmul_gate_##op##_##suffix, CRK_WIDE_BOUND, 4, (crk_wide_product_t call)) { \
+    CRK_EARLY();                                                                             \
     crk::matmul_gate<crk::op##_op, T>(CRK_ND_ARGUMENT(call));                                \
   }
 
 #define CRK_MATMUL_ROPE_OF(suffix, T)                                                     \
   CRK_STREAMING(matmul_##suffix##_wide_rope, CRK_WIDE_BOUND, 4, (crk_wide_rope_t call)) { \
+    CRK_EARLY();                                                                          \
     crk::matmul_rope<T>(CRK_ND_ARGUMENT(call));                                           \
   }
 

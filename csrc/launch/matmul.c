@@ -26,6 +26,9 @@ enum { SPLIT_K = 8 };
 /* The tile of WIDE takes longer than LARGE's with up to LARGE_K numbers along k: by 2 to 10 % on an H200. With up to
  * SHORT_K, matmul_short.h takes 0.72 to 0.94 of the time of both, for 4096 x 4096 results there. */
 enum { LARGE_K = 128, SHORT_K = 384 };
+/* With up to FAST_SHORT_K numbers along k, and FAST_SHORT_TILES tiles for each of its blocks, matmul_short.h takes 0.76
+ * to 0.98 of cuBLAS's time on an H200. Batches take 0.94 to 1.16. */
+enum { FAST_SHORT_K = 64, FAST_SHORT_TILES = 3 };
 /* On an H200, products of f32 with 32 numbers along k take 0.98 to 1.08 of cuBLAS's time, with 16 numbers 1.6. */
 enum { LEAST_FLOAT_K = 64 };
 
@@ -36,6 +39,7 @@ enum {
   THIN = TILES - 1, /* for few rows */
   SMALL = THIN - 1 /* the smallest of the others */
 };
+static const tile_t short_tile = {CRK_MATMUL_SHORT_ROWS, CRK_MATMUL_SHORT_COLUMNS, CRK_MATMUL_SHORT_BYTES};
 _Static_assert((int)TILES *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(MATMUL_TILES), "as the list of slots counts");
 
 /* ---- the problem: a batch of matrices in any layout */
@@ -272,6 +276,16 @@ static void choose_operand_way(problem_t *problem, uint32_t i) {
   operand->is_aligned = is_aligned;
 }
 
+/* Chooses how the tiled kernels read both operands and store the results. */
+static void choose_ways(problem_t *problem) {
+  crk_matmul_t *call = &problem->call;
+  choose_operand_way(problem, 0);
+  choose_operand_way(problem, 1);
+  /* Numbers that a lane stores at once: matrix cores make eight neighbours of halves, and four of f32 and f64. */
+  const uint32_t vector = problem->element_bytes == 2 ? 8 : 4;
+  call->by_vectors = call->column_stride == 1 && call->rhs.rows % vector == 0 && (uintptr_t)problem->dst % 16 == 0;
+}
+
 /* Cuts k into parts, so that every unit of the device has a block. */
 static void choose_k_parts(crk_device_t self, problem_t *problem, uint64_t blocks) {
   crk_matmul_t *call = &problem->call;
@@ -316,37 +330,33 @@ static uint64_t count_short_blocks(crk_device_t self) {
   return crk_priv_held_blocks(self, NULL, CRK_MATMUL_SHORT_THREADS, CRK_MATMUL_SHORT_BYTES, CRK_MATMUL_SHORT_BLOCKS);
 }
 
-/* Whether matmul_short.h computes the problem. Call it after choose_operand_way, and after by_vectors is set. */
+/* Whether matmul_short.h computes the problem. Call it after choose_ways. */
 static bool takes_short(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   return problem->element_bytes == 2 && is_on_cuda_cores(self, problem, LARGE) &&
          count_short_blocks(self) == CRK_MATMUL_SHORT_BLOCKS * crk_priv_units(self) && call->k <= SHORT_K &&
          call->k % 8 == 0 && call->lhs.way == CRK_MATMUL_ALONG_K && call->lhs.is_aligned != 0 &&
          call->rhs.is_aligned != 0 && call->by_vectors != 0 && call->lhs.rows <= INT32_MAX &&
-         call->rhs.rows <= INT32_MAX && count_tiles(problem, &tiles[LARGE]) <= INT32_MAX;
+         call->rhs.rows <= INT32_MAX && count_tiles(problem, &short_tile) <= INT32_MAX;
 }
 
 static crk_status_t launch_matmul_short(crk_device_t self, problem_t *problem) {
-  const tile_t *tile = &tiles[LARGE];
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_SHORT + (uint32_t)problem->dtype, CRK_MODULE_MATMUL, &function,
                          "matmul_%s_short", crk_dtype_name(problem->dtype)));
-  crk_priv_matmul_tiles_init(&problem->call, count_across(problem, tile), count_down(problem, tile), false);
-  const crk_dim3_t grid = {(uint32_t)crk_priv_least(count_tiles(problem, tile), count_short_blocks(self)), 1, 1};
+  crk_priv_matmul_tiles_init(&problem->call, count_across(problem, &short_tile), count_down(problem, &short_tile),
+                             false);
+  const crk_dim3_t grid = {(uint32_t)crk_priv_least(count_tiles(problem, &short_tile), count_short_blocks(self)), 1, 1};
   const void *args[] = {&problem->call, &problem->lhs, &problem->rhs, &problem->dst};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_MATMUL_SHORT_THREADS, 1, 1},
-                                CRK_MATMUL_SHORT_BYTES, args);
+                                short_tile.cuda_bytes, args);
 }
 
 static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {
   crk_matmul_t *call = &problem->call;
   const uint32_t choice = choose_matmul_tile(self, problem);
   const tile_t *tile = &tiles[choice];
-  choose_operand_way(problem, 0);
-  choose_operand_way(problem, 1);
-  /* Numbers that a lane stores at once: matrix cores make eight neighbours of halves, and four of f32 and f64. */
-  const uint32_t vector = problem->element_bytes == 2 ? 8 : 4;
-  call->by_vectors = call->column_stride == 1 && call->rhs.rows % vector == 0 && (uintptr_t)problem->dst % 16 == 0;
+  choose_ways(problem);
   if (choice <= LARGE && takes_short(self, problem)) {
     return launch_matmul_short(self, problem);
   }
@@ -454,8 +464,7 @@ static bool is_float_tile_faster(crk_device_t self, problem_t *problem) {
       crk_matmul_is_tf32_allowed() || call->k < LEAST_FLOAT_K || choose_matmul_tile(self, problem) != LARGE) {
     return false;
   }
-  choose_operand_way(problem, 0);
-  choose_operand_way(problem, 1);
+  choose_ways(problem);
   if (call->lhs.way != CRK_MATMUL_ALONG_K || call->rhs.way != CRK_MATMUL_ALONG_K || !call->lhs.is_aligned ||
       !call->rhs.is_aligned) {
     return false;
@@ -465,6 +474,16 @@ static bool is_float_tile_faster(crk_device_t self, problem_t *problem) {
   const uint64_t count = count_tiles(problem, tile);
   const uint64_t held = crk_priv_ceil_div(count, units) * units * tile->rows * tile->columns;
   return m * n * call->batch.numel >= held / 4 * 3;
+}
+
+/* Whether matmul_short.h is faster than cuBLAS. */
+static bool is_short_faster(crk_device_t self, problem_t *problem) {
+  if (self->driver->backend != CRK_BACKEND_CUDA || problem->call.k > FAST_SHORT_K || problem->call.batch.numel > 1 ||
+      choose_matmul_tile(self, problem) > LARGE) {
+    return false;
+  }
+  choose_ways(problem);
+  return takes_short(self, problem) && count_tiles(problem, &short_tile) >= FAST_SHORT_TILES * count_short_blocks(self);
 }
 
 static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
@@ -486,7 +505,8 @@ static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
   if (is_exchanged) {
     exchange(problem);
   }
-  if (!is_float_tile_faster(self, problem) && multiply_by_blas(self, problem)) {
+  const bool is_own_faster = is_float_tile_faster(self, problem) || is_short_faster(self, problem);
+  if (!is_own_faster && multiply_by_blas(self, problem)) {
     return crk_priv_operation(self, where, CRK_OK);
   }
   if (is_exchanged) {

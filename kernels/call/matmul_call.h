@@ -50,13 +50,17 @@ enum {
 #define CRK_MATMUL_CUDA_BYTES(rows, columns) \
   (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_MATMUL_DEPTH(1, 0, rows, columns) * 2)
 
-/* Products with few numbers along k, in f16 and bf16 on NVIDIA GPUs (matmul_short.h): blocks that make several large
- * tiles each. Shared memory has two steps, and the results of a tile with 16 bytes of padding behind each row. A
+/* Products with few numbers along k, in f16 and bf16 on NVIDIA GPUs (matmul_short.h): blocks that make several tiles
+ * each. Shared memory has two steps, and the results of a tile with 16 bytes of padding behind each row. A
  * multiprocessor must have room for CRK_MATMUL_SHORT_BLOCKS blocks, which is 200 KiB of shared memory. */
 enum {
+  CRK_MATMUL_SHORT_ROWS = 128,
+  CRK_MATMUL_SHORT_COLUMNS = 128,
   CRK_MATMUL_SHORT_THREADS = 128,
   CRK_MATMUL_SHORT_BLOCKS = 2,
-  CRK_MATMUL_SHORT_BYTES = 2 * (128 + 128) * CRK_MATMUL_DEPTH(1, 0, 128, 128) * 2 + 128 * (128 + 8) * 2
+  CRK_MATMUL_SHORT_BYTES = 2 * (CRK_MATMUL_SHORT_ROWS + CRK_MATMUL_SHORT_COLUMNS) *
+                               CRK_MATMUL_DEPTH(1, 0, CRK_MATMUL_SHORT_ROWS, CRK_MATMUL_SHORT_COLUMNS) * 2 +
+                           CRK_MATMUL_SHORT_ROWS * (CRK_MATMUL_SHORT_COLUMNS + 8) * 2
 };
 
 /* The kernels that multiply one row x with long rows of matrices (matmul_wide.h). */
