@@ -1,4 +1,4 @@
-// include/ fnv1a 99d0c0e6d3808abfe68f540ec8c1ec59
+// include/ fnv1a 2cad4ccea68291c76666abd5c37fe15b
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2124,18 +2124,19 @@ unsafe extern "C" {
  kernel is (c_out, c_in / groups, k). All groups are computed in the same launches, unless the windows are written to
  memory (below): there the groups of an image are. Below, c_in and c_out are the channels of a group.
 
- f16 and bf16 are matrix products if c_in \* c_out is at least 64 and sizes fit the kernels: the image of a group, the
- copy (below) and the positions of dst have fewer than 2^30 numbers (an image of f32 2^29). So is f32 on CDNA, on
- NVIDIA GPUs of compute capability 8.0, 9.0 and 10.0, and on the CPU device. Sums are in f32, in an order that is the
- same in each call, and are rounded once. Before the rounding the error of a sum is at most k \* (c_in rounded up to a
+ f16 and bf16 are matrix products if c_in \* c_out is at least 64. For windows of at least 9 elements 16 is enough, but
+ not for c_in = 1 in several groups. f32 is a matrix product from 64 on, on CDNA, on NVIDIA GPUs of compute capability
+ 8.0, 9.0 and 10.0, and on the CPU device. Sizes must fit the kernels: the image of a group, the copy (below) and the
+ positions of dst have fewer than 2^30 numbers (an image of f32 2^29). Sums are in f32, in an order that is the same
+ in each call, and are rounded once. Before the rounding the error of a sum is at most k \* (c_in rounded up to a
  multiple of 8) \* 2^-23 times the sum of the products' magnitudes. NaN and infinities propagate. Zeros outside of the
  image are multiplied too: an infinite weight gives NaN there. crk_matmul says when a tiny number may count as 0.
 
- Other convolutions of f32 and f64 with as many channels are products too. Their windows are written to scratch
- memory, as crk_im2col1d writes them. crk_matmul multiplies the kernel by them, and its error bound holds. Each part
- of up to 256 MiB of windows, of several images or of several groups of an image, takes these two launches. A row of
- windows of an image is never cut, even if it is larger. An image with more windows is cut into parts of several rows,
- and each part takes a third launch. A kernel that is not contiguous takes one more launch.
+ Other convolutions of f32 and f64, with at least 64 for c_in \* c_out, are products too. Their windows are written to
+ scratch memory, as crk_im2col1d writes them. crk_matmul multiplies the kernel by them, and its error bound holds.
+ Each part of up to 256 MiB of windows, of several images or of several groups of an image, takes these two launches.
+ A row of windows of an image is never cut, even if it is larger. An image with more windows is cut into parts of
+ several rows, and each part takes a third launch. A kernel that is not contiguous takes one more launch.
 
  All else is computed output by output. The sum runs over k, and for each k over c. Products are fused into the sum;
  f16, bf16 and f8e4m3 are added up in f32 and rounded once; integers wrap. Nothing is added outside of the image. So
@@ -2191,12 +2192,12 @@ unsafe extern "C" {
  (b, c_out, crk_conv_transpose_size(l, k, ...)). With `groups`, the kernel is (c_in, c_out / groups, k), and the rest
  is as in crk_conv1d.
 
- f16, bf16 and f32 are matrix products under the conditions of crk_conv1d, if dst also has at least `stride`
- positions, or one position and no padding. f32 is computed output by output on devices without those kernels. Each
- phase, which is every stride-th position, is a product with the taps that reach it, all in one launch. So no zeros
- between the elements of src are multiplied. Zeros outside of src are, with the taps of the phase: an infinite weight
- gives NaN there. The bound, the copies and the parts of k are those of crk_conv1d, but the kernel is always copied.
- All else is computed output by output, as in crk_conv1d.*/
+ f16, bf16 and f32 are matrix products under the conditions of crk_conv1d, if also c_in \* c_out is at least 64, and
+ dst has at least `stride` positions, or one position and no padding. f32 is computed output by output on devices
+ without those kernels. Each phase, which is every stride-th position, is a product with the taps that reach it, all
+ in one launch. So no zeros between the elements of src are multiplied. Zeros outside of src are, with the taps of the
+ phase: an infinite weight gives NaN there. The bound, the copies and the parts of k are those of crk_conv1d, but the
+ kernel is always copied. All else is computed output by output, as in crk_conv1d.*/
     pub fn crk_conv_transpose1d(
         self_: crk_device_t,
         dtype: crk_dtype_t,

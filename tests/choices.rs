@@ -896,7 +896,11 @@ fn convolve_transposed(on: &On, channels: usize, size: usize, window: usize, pad
 fn convolutions() {
     over_the_double("convolutions", || {
         check(&[
-            ("few channels", |on| convolve(on, F16, [1, 3, 16, 16], 20, 3, false), &["conv_f16_direct"]),
+            (
+                "16 pairs of channels",
+                |on| convolve(on, F16, [1, 2, 16, 16], 8, 3, false),
+                &["conv_b16_pixels", "conv_f16_64x64_cores 4"],
+            ),
             ("few channels in f32", |on| convolve(on, F32, [1, 3, 16, 16], 20, 3, false), &["conv_f32_direct"]),
             (
                 "f32",
@@ -912,6 +916,19 @@ fn convolutions() {
                 "groups",
                 |on| convolve_groups(on, 4, [1, 64, 16, 16], 64, Conv { padding: 1, ..Conv::default() }),
                 &["conv_b16_pixels", "conv_f16_16x128_cores 8"],
+            ),
+            ("15 pairs", |on| convolve(on, F16, [1, 3, 16, 16], 5, 3, false), &["conv_f16_direct"]),
+            ("16 pairs, a window of 2 x 2", |on| convolve(on, F16, [1, 2, 16, 16], 8, 2, false), &["conv_f16_direct"]),
+            ("16 pairs in f32", |on| convolve(on, F32, [1, 2, 16, 16], 8, 3, false), &["conv_f32_direct"]),
+            (
+                "16 outputs of a channel",
+                |on| convolve_groups(on, 2, [1, 2, 16, 16], 32, Conv { padding: 1, ..Conv::default() }),
+                &["conv_f16_depthwise_3x3_stride1 32"],
+            ),
+            (
+                "groups of 4 channels",
+                |on| convolve_groups(on, 32, [1, 128, 16, 16], 128, Conv { padding: 1, ..Conv::default() }),
+                &["conv_b16_pixels", "conv_f16_16x128_cores 64"],
             ),
             (
                 "groups of 1 x 1",

@@ -51,13 +51,22 @@ static uint32_t coordinate_bits(const crk_convolution_t *convolution, bool is_ac
                                                       : s->h_in - 1 + s->h_padding);
 }
 
+/* The least c_in * c_out for which the convolution is a product. */
+static uint64_t least_channels(const crk_convolution_t *convolution) {
+  const crk_conv_t *s = &convolution->shape;
+  const bool is_wide = s->h_k >= crk_priv_ceil_div(CRK_CONV_WIDE_WINDOW, s->w_k);
+  const bool is_depthwise = s->c_in == 1 && convolution->groups > 1;
+  const bool takes_few = bytes_of(convolution) == 2 && is_wide && !is_depthwise && !convolution->transposed;
+  return takes_few ? CRK_CONV_LEAST_HALVES : CRK_CONV_LEAST_CHANNELS;
+}
+
 bool crk_priv_convolves_by_products(crk_device_t self, const crk_convolution_t *convolution) {
   const crk_conv_t *s = &convolution->shape;
   const uint64_t limit = INT32_MAX;
   const bool has_kernels = convolution->dtype == CRK_DTYPE_F16 || convolution->dtype == CRK_DTYPE_BF16 ||
                            (convolution->dtype == CRK_DTYPE_F32 && self->context->has_float_cores);
   if (!has_kernels || s->c_in == 0 || s->h_in == 0 || s->w_in == 0 || s->c_in > limit / 2 || s->c_out > limit ||
-      s->c_in * s->c_out < CRK_CONV_LEAST_CHANNELS || convolution->groups > limit || convolution->batch > limit) {
+      s->c_in * s->c_out < least_channels(convolution) || convolution->groups > limit || convolution->batch > limit) {
     return false;
   }
   const uint64_t channels = padded_channels(convolution), pieces = channels / piece_of(convolution);

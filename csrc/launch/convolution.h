@@ -24,9 +24,10 @@ static inline uint64_t crk_priv_convolution_numel(const crk_convolution_t *convo
   return convolution->batch * convolution->groups * s->c_out * s->h_out * s->w_out;
 }
 
-/* Fewer products of input and output channels of a group are left to the kernel that computes each output by itself: a
- * matrix product would waste most of its work. */
-enum { CRK_CONV_LEAST_CHANNELS = 64 };
+/* Fewer products of input and output channels of a group are left to the kernel that computes each output by itself:
+ * a matrix product would waste most of its work. For halves in windows of CRK_CONV_WIDE_WINDOW elements or more the
+ * limit is CRK_CONV_LEAST_HALVES: timed on an H200 alone (docs/tried.md), and not for transposed convolutions. */
+enum { CRK_CONV_LEAST_CHANNELS = 64, CRK_CONV_LEAST_HALVES = 16, CRK_CONV_WIDE_WINDOW = 9 };
 
 /* Whether crk_priv_convolve_by_products takes the convolution. It takes f16 and bf16, and f32 where the device has
  * matrix cores for it, unless channels are few or a size does not fit the kernels' 32-bit numbers. */

@@ -44,8 +44,13 @@ pub fn convolution(target: &Target, name: &str, door: Door, t: Type, flat: bool,
         let groups = if door == Door::Name || rng.one_in(2) { 1 } else { rng.pick(&[2, 3, 20]) };
         let (c_in, c_out) = if groups == 20 { (c_in.min(1), c_out.min(2)) } else { (c_in, c_out) };
         let image = [dim(rng), dim(rng)];
-        let window = [rng.below(4) + 1, rng.below(4) + 1];
+        let window = [rng.below(4) + 1, rng.below(if flat { 12 } else { 4 }) + 1];
         let first = usize::from(flat);
+        // Launchers compute halves of more pairs by products, if the window has nine elements.
+        let is_wide = window[first..].iter().product::<usize>() >= 9 && (c_in != 1 || groups == 1);
+        let by_products = door != Door::Name && !transposed && t.bytes == 2 && is_wide;
+        let most_pairs = if by_products { 15 } else { 63 };
+        let c_out = c_out.min(most_pairs / c_in.max(1));
         let src = source(target, rng, t, &[&[batch, groups * c_in], &image[first..]].concat());
         let channels = if transposed { [groups * c_in, c_out] } else { [groups * c_out, c_in] };
         let kernel = source(target, rng, t, &[&channels, &window[first..]].concat());

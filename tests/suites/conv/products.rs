@@ -31,10 +31,10 @@ fn layout(rng: &mut Rng, dims: &[usize]) -> Shape {
     shape
 }
 
-/// Channels of at least 64 pairs: below that the direct kernel computes the outputs.
-fn channels(rng: &mut Rng) -> (usize, usize) {
+/// Channels of at least `pairs` pairs: below that the direct kernel computes the outputs.
+fn channels(rng: &mut Rng, pairs: usize) -> (usize, usize) {
     let inputs = if rng.one_in(2) { rng.pick(&[8, 16, 24, 40, 64, 72]) } else { rng.below(40) + 1 };
-    let least = 64usize.div_ceil(inputs);
+    let least = pairs.div_ceil(inputs);
     let most = if rng.one_in(4) { 150 } else { 20 };
     (inputs, least + rng.below(most))
 }
@@ -75,16 +75,19 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool, transposed:
             (false, true) => transposed_slide(rng),
             (false, false) => slide(rng),
         };
-        let (batch, (c_in, c_out)) = (rng.below(2) + 1, channels(rng));
+        let wide = |rng: &mut Rng| if is_pointwise { 1 } else { rng.below(if flat { 12 } else { 4 }) + 1 };
+        let window = [wide(rng), wide(rng)];
+        let first = usize::from(flat);
+        let is_wide = window[first..].iter().product::<usize>() >= 9;
+        let least_pairs = if is_wide && !transposed && t.bytes == 2 { 16 } else { 64 };
+        let (batch, (c_in, c_out)) = (rng.below(2) + 1, channels(rng, least_pairs));
         let batch = maybe_empty(rng, batch);
-        let groups = if rng.one_in(2) { 1 } else { rng.below(4) + 1 };
+        let is_direct_in_groups = c_in == 1 && c_out < 64;
+        let groups = if is_direct_in_groups || rng.one_in(2) { 1 } else { rng.below(4) + 1 };
         // Sums over 520 channels are so long that devices with many units cut k into parts.
         let (c_in, is_long) = if rng.one_in(12) { (520, true) } else { (c_in, false) };
         let most = if is_long { 5 } else { 60 / s.stride };
         let image = [dim(rng), dim(rng)].map(|size| if transposed || is_long { size.min(most) } else { size });
-        let wide = |rng: &mut Rng| if is_pointwise { 1 } else { rng.below(4) + 1 };
-        let window = [wide(rng), wide(rng)];
-        let first = usize::from(flat);
         let filling = rng.pick(&[Filling::Integers, Filling::Reals, Filling::Reals, Filling::Special]);
         let operand = |rng: &mut Rng, dims: &[usize]| {
             let shape = layout(rng, dims);
