@@ -24,6 +24,7 @@ CRK_FN void attention_split(const crk_attention_call_t &call) {
     attention_split_cores<T, Width, General>(call);
 #endif
   } else {
+    wait_for_launch_before();
     attention_split_lanes<T, Width, General>(call);
   }
 }
@@ -37,12 +38,12 @@ CRK_FN void attention_split(const crk_attention_call_t &call) {
 #define CRK_ATTENTION_SPLIT_OF(suffix, T, width)                                                                    \
   CRK_STREAMING(attention_##suffix##_##width##_split, crk::split_threads, CRK_ATTENTION_SPLIT_WAVES(width),         \
                 (crk_attention_call_t call)) {                                                                      \
-    CRK_EARLY();                                                                                                    \
+    CRK_BEGINS_EARLY();                                                                                             \
     crk::attention_split<T, width, false>(CRK_ND_ARGUMENT(call));                                                   \
   }                                                                                                                 \
   CRK_STREAMING(attention_##suffix##_##width##_split_general, crk::split_threads, CRK_ATTENTION_SPLIT_WAVES(width), \
                 (crk_attention_call_t call)) {                                                                      \
-    CRK_EARLY();                                                                                                    \
+    CRK_BEGINS_EARLY();                                                                                             \
     crk::attention_split<T, width, true>(CRK_ND_ARGUMENT(call));                                                    \
   }
 #define CRK_ATTENTION_COMBINE_OF(suffix, T)                                                                   \

@@ -74,18 +74,18 @@
 #define CRK_WIDE_BOUND ((crk::async_copies::present ? 2 : 1) * CRK_WIDE_THREADS)
 #define CRK_MATMUL_WIDE_OF(suffix, T)                                                       \
   CRK_STREAMING(matmul_##suffix##_wide_vec, CRK_WIDE_BOUND, 4, (crk_wide_product_t call)) { \
-    CRK_EARLY();                                                                            \
+    CRK_BEGINS_EARLY();                                                                     \
     crk::matmul_wide<T>(CRK_ND_ARGUMENT(call));                                             \
   }
 #define CRK_MATMUL_GATE_OF(op, suffix, T)                                                    \
   CRK_STREAMING(matmul_gate_##op##_##suffix, CRK_WIDE_BOUND, 4, (crk_wide_product_t call)) { \
-    CRK_EARLY();                                                                             \
+    CRK_BEGINS_EARLY();                                                                      \
     crk::matmul_gate<crk::op##_op, T>(CRK_ND_ARGUMENT(call));                                \
   }
 
 #define CRK_MATMUL_ROPE_OF(suffix, T)                                                     \
   CRK_STREAMING(matmul_##suffix##_wide_rope, CRK_WIDE_BOUND, 4, (crk_wide_rope_t call)) { \
-    CRK_EARLY();                                                                          \
+    CRK_BEGINS_EARLY();                                                                   \
     crk::matmul_rope<T>(CRK_ND_ARGUMENT(call));                                           \
   }
 

@@ -23,6 +23,7 @@
                   (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,       \
                    uint32_t step, const T *alpha, float eps)) {                                                    \
     CRK_EARLY();                                                                                                   \
+    crk::let_next_launch_begin();                                                                                  \
     crk::rms_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, alpha, eps); \
   }
 #define CRK_LAYER_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                      \
@@ -65,6 +66,7 @@ CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
                   (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,        \
                    uint32_t step, const T *alpha, const T *residual, T *sum, crk::block_q8_1 *blocks, float eps)) { \
     CRK_EARLY();                                                                                                    \
+    crk::let_next_launch_begin();                                                                                   \
     crk::add_rms_norm_held<packs, false>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step},           \
                                          static_cast<const T *>(nullptr), residual, sum, alpha, blocks, eps);       \
   }                                                                                                                 \
@@ -73,6 +75,7 @@ CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
       (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside, uint32_t step,     \
        const T *alpha, const T *residual, T *sum, crk::block_q8_1 *blocks, float eps, const T *src_alpha)) {        \
     CRK_EARLY();                                                                                                    \
+    crk::let_next_launch_begin();                                                                                   \
     crk::add_rms_norm_held<packs, true>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, src_alpha, \
                                         residual, sum, alpha, blocks, eps);                                         \
   }

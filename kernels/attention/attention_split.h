@@ -238,18 +238,19 @@ CRK_FN void store_joined(float *to, const pack<float, V> &values) {
 }
 
 /* Adds up what the waves of a block have for Rows rows, and stores it: in scratch memory, or in dst if there is one
- * part. `room` is shared memory for join_numbers<Width> numbers, aligned to 16 bytes, and may be in use before. `Part`
- * is the wave's share:
+ * part. `room` is shared memory for join_numbers<Width> numbers, aligned to 16 bytes. If RoomInUse, other threads may
+ * still use it before they come. `Part` is the wave's share:
  *
  *   bool owns(int c)           whether this lane gives base and total of its c-th row
  *   uint32_t row(int c)        that row, below Rows
  *   float base_of(int c), total[columns]
  *   void each(int c, F f)      calls f(number, value) for each sum of that row in this lane. The value may be a pack of
  *                              neighbouring sums, aligned to its size */
-template <int Rows, int Width, class T, class Part>
+template <int Rows, int Width, bool RoomInUse, class T, class Part>
 CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, const Part &part,
                        float *room) {
   constexpr uint32_t columns = Width / 4;
+  let_next_launch_begin(); /* memory is idle from here on */
   CRK_SHARED(float, bases, split_most_waves *Rows);
   CRK_SHARED(float, totals, split_most_waves *Rows);
   const uint32_t wave = wave_in_block(), waves = split_threads / wave_size();
@@ -264,7 +265,9 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
   }
   CRK_NO_UNROLL
   for (uint32_t first = 0; first < rows; first += join_rows<Width>) {
-    shared_barrier();
+    if (RoomInUse || first > 0) {
+      shared_barrier();
+    }
     CRK_UNROLL
     for (int c = 0; c < Part::columns; c++) {
       const uint32_t place = part.row(c) - first;

@@ -198,6 +198,22 @@ struct split_cores {
 
   CRK_FN key_tile find_tile(uint32_t key) const { return {key, key_rows.find_uniform(key)}; }
 
+  /* Prefetches the keys and values of a tile whose place is its first key. */
+  CRK_FN void prefetch_tile(uint32_t first_key) const {
+    if constexpr (has_prefetch) {
+      constexpr uint32_t line = prefetched_line / sizeof(T);
+      CRK_UNROLL
+      for (uint32_t i = 0; i < tile * Width / line; i += most_lanes) {
+        const uint32_t at = (i + lane()) * line, key = first_key + at / Width, number = at % Width;
+        if (at < tile * Width) {
+          prefetch(key_rows.at({0, key}) + number);
+          prefetch(value_rows.at({0, key}) + number);
+        }
+      }
+      wave_barrier(); /* else nvcc may leave lanes apart, and products need them together */
+    }
+  }
+
   /* Loads a chunk of the keys of a tile. Plain: all keys are there, every address is aligned, and those of a tile are
    * near each other. */
   template <bool Plain>
@@ -221,7 +237,7 @@ struct split_cores {
         row = uniform_pointer(row + static_cast<int32_t>(mine.next - at) * static_cast<int64_t>(row_bytes));
         at = mine.next;
         const uint32_t offset = opaque(mine.first * row_bytes + mine.number * static_cast<uint32_t>(sizeof(T)));
-        to.x[p] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(row + offset));
+        to.x[p] = load_streamed<uint32_t, 4>(reinterpret_cast<const uint32_t *>(row + offset));
       } else {
         const uint32_t number = chunk * chunk_numbers + mine.number;
         const bool has_number = number < call.d;
@@ -280,7 +296,7 @@ struct split_cores {
         at = core::next_value_key(i);
         CRK_UNROLL
         for (int s = 0; s < some_spans; s++) {
-          to.x[s][i] = load_aligned<uint32_t, E / 2>(
+          to.x[s][i] = load_streamed<uint32_t, E / 2>(
               reinterpret_cast<const uint32_t *>(row + offset + (some * some_spans + s) * span * sizeof(T)));
         }
       } else {
@@ -555,6 +571,8 @@ struct split_cores {
   }
 };
 
+inline constexpr uint32_t worth_prefetching = 3;
+
 template <class T, int Width, bool General>
 CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   using cores = split_cores<T, Width, General>;
@@ -565,6 +583,9 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   CRK_SHARED(aligned_pack, room, (first_row + (cores::is_shared ? core::rows * cores::pitch * sizeof(T) : 0)) / 16);
   static_assert(cores::is_shared || core::rows * cores::pitch * sizeof(T) <= first_row, "room for the rows at first");
   T *const rows = reinterpret_cast<T *>(room + first_row / 16), *const stages = reinterpret_cast<T *>(room);
+  if (General || call.q_starts != nullptr) {
+    wait_for_launch_before(); /* slopes, prefixes and lengths are in memory */
+  }
   const split_work work(call);
   const uint32_t step = work.next_key(call, cores::tile);
   /* A tile of a cache in blocks has one place. */
@@ -580,6 +601,12 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   uint32_t key = work.first_key(call, cores::tile);
   const uint32_t plain_end = is_plain && work.end - work.begin >= cores::tile ? work.end - cores::tile + 1 : 0;
   typename cores::key_tile tile = {key, {}};
+  /* The launch before may still store keys, so they are not loaded yet. With less than `worth_prefetching` tiles for a
+   * wave, the addresses would take longer than what is gained. */
+  if (!General && is_plain && call.block_table == nullptr && key < plain_end && work.end >= worth_prefetching * step) {
+    wave.prefetch_tile(key);
+  }
+  wait_for_launch_before();
   typename cores::row_pieces pieces;
   wave.request_rows(pieces, first);
   if (key < plain_end) {
@@ -594,7 +621,7 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   wave.end();
   /* General kernels find their work again. Keeping it takes more scalar registers than they have. */
   const split_work own = General ? split_work(reread(call)) : work;
-  store_part<core::rows, Width, T>(reread(call), own, first, wave, reinterpret_cast<float *>(room));
+  store_part<core::rows, Width, core::stages_keys, T>(reread(call), own, first, wave, reinterpret_cast<float *>(room));
   combine_last<core::rows, Width, T, General>(reread(call), own, first, reinterpret_cast<float *>(room));
 }
 

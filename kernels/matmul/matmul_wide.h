@@ -60,6 +60,24 @@ struct wide_pieces {
   }
 };
 
+/* Prefetches the first chunk of a row. A second row would take longer than what is gained. */
+template <class T>
+CRK_FN void prefetch_row(const crk_wide_product_t &call, const T *row) {
+  if constexpr (has_prefetch) {
+    constexpr uint32_t line_threads = prefetched_line / 16; /* a thread has pieces of 16 bytes */
+    const uint32_t thread = thread_index().x, step = call.threads * piece_elements<T>;
+    const uint64_t end = call.k < call.chunk ? call.k : call.chunk;
+    CRK_UNROLL
+    for (uint32_t p = 0; p < CRK_WIDE_PIECES; p++) {
+      const uint32_t at = thread * piece_elements<T> + p * step;
+      if (thread % line_threads == 0 && at < end) {
+        prefetch(row + at);
+      }
+    }
+    wave_barrier(); /* else nvcc may leave lanes apart */
+  }
+}
+
 /* Multiplies the block's rows with x, and calls store(row, sums) for each of them in one thread. Per is 1 or 2: the
  * number of sequences of rows, and of the sums of each `row`. A gate has a sequence in each of two matrices, pairs have
  * two in one. They begin at matrix[0] and matrix[1], and their rows are row_stride[0] and row_stride[1] apart. */
@@ -72,6 +90,8 @@ CRK_FN void multiply_wide(const crk_wide_product_t &call, const T *const (&matri
   const uint32_t group = thread / group_lanes, count = rows * Per, step = threads * piece_elements<T>;
   const bool is_owner = thread % (group_lanes / 2) == 0;
   const uint32_t owned = thread % group_lanes / (group_lanes / 2); /* of the two sums at hand */
+  prefetch_row(call, matrix[0]);
+  wait_for_launch_before();
   CRK_NO_UNROLL
   for (uint64_t begin = 0; begin < call.k; begin += call.chunk) {
     const uint64_t end = call.k - begin < call.chunk ? call.k : begin + call.chunk;

@@ -44,7 +44,9 @@
  * The first statement of a kernel: all threads come, and no access to global memory is before it. On NVIDIA GPUs from
  * compute capability 9.0 on, the launch may begin before the stores of the launch before can be seen. CRK_EARLY waits
  * until they can. This saves 0.3 us per launch on an H200, so only kernels that take a few microseconds in a decode
- * step have it. Elsewhere it does nothing. */
+ * step have it. Elsewhere it does nothing.
+ *
+ * CRK_BEGINS_EARLY() in its place does not wait: the kernel calls wait_for_launch_before (platform/threads.h). */
 
 /* CRK_MODULE(stem) stands once, at the end of kernels/<stem>.hip. */
 

@@ -31,6 +31,10 @@ CRK_FN pack<T, V> load_pack(const T *src);
 template <class T, int V>
 CRK_FN pack<T, V> load_aligned(const T *src);
 
+/* load_aligned for numbers that the launch loads once, and no thread of it stores. */
+template <class T, int V>
+CRK_FN pack<T, V> load_streamed(const T *src);
+
 /* Stores a pack to an address with the same alignment. Accesses have up to 16 bytes. */
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values);
@@ -58,6 +62,10 @@ CRK_FN pack<uint32_t, N> load_words(const void *src);
 /* Loads from an address that is the same in all lanes of the wave. The launch does not write there. */
 template <class T>
 CRK_FN T load_uniform(const T *src);
+
+/* Requests the line of `src` for the L2 cache; a hint. constexpr bool has_prefetch: false where it does nothing. */
+inline constexpr uint32_t prefetched_line = 128; /* bytes */
+CRK_FN void prefetch(const void *src);
 
 /* ---- Bytes in shared memory ---- */
 

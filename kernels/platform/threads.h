@@ -89,6 +89,16 @@ CRK_FN uint64_t ballot(bool predicate);
 CRK_FN bool any(bool predicate);
 CRK_FN bool all(bool predicate);
 
+/* ---- From launch to launch. On NVIDIA GPUs from compute capability 9.0 on; elsewhere these functions do nothing. ---- */
+
+/* Waits until the stores of all launches before can be seen. For kernels with CRK_BEGINS_EARLY (platform/entry.h): each
+ * thread calls it before its first access to global memory. Only prefetch may come before. */
+CRK_FN void wait_for_launch_before();
+
+/* The next launch may begin when all threads of this one have called this, or ended. It still waits for this launch's
+ * stores, but it can take up units that are idle, and prefetch. */
+CRK_FN void let_next_launch_begin();
+
 /* ---- The end of a launch ---- */
 
 /* True in one thread of the launch, when all other threads have finished reading.

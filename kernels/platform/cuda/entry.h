@@ -11,15 +11,17 @@
 
 #define CRK_WAVES(waves)
 
-/* The assembly uses the variable, so both are in the image or neither is. csrc/driver/cuda.c looks for the variable's
- * name. */
+/* The assembly uses the variable, so it is in the image. csrc/driver/cuda.c looks for the variable's name. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-#define CRK_EARLY()                              \
+#define CRK_BEGINS_EARLY()                       \
   static __device__ const char begins_early = 1; \
-  asm volatile("griddepcontrol.wait;" ::"l"(&begins_early) : "memory")
+  asm volatile("" ::"l"(&begins_early))
 #else
-#define CRK_EARLY() ((void)0)
+#define CRK_BEGINS_EARLY() ((void)0)
 #endif
+#define CRK_EARLY()   \
+  CRK_BEGINS_EARLY(); \
+  crk::wait_for_launch_before()
 
 #define CRK_STREAMING(name, max_threads, waves, params) CRK_COOPERATIVE(name, max_threads, params)
 

@@ -35,6 +35,30 @@ CRK_FN pack<T, V> load_aligned(const T *src) {
   return values;
 }
 
+/* Lines of 128 bytes from memory at once: keys of attention are loaded in pieces of 64 bytes. Not ld.global.nc: what it
+ * loads must not change while the kernel runs, and the launch before a kernel that begins early may still store it. */
+template <class T, int V>
+CRK_FN pack<T, V> load_streamed(const T *src) {
+  if constexpr (V * sizeof(T) == 16) {
+    uint4 words;
+    asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "l"(__cvta_generic_to_global(src)));
+    return bit_cast<pack<T, V>>(words);
+  } else {
+    return load_aligned<T, V>(src);
+  }
+}
+
+/* Kernels before compute capability 9.0 do not begin early, so they have nothing to gain. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+inline constexpr bool has_prefetch = true;
+CRK_FN void prefetch(const void *src) { asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(src))); }
+#else
+inline constexpr bool has_prefetch = false;
+CRK_FN void prefetch(const void *) {}
+#endif
+
 /* nvcc makes no such branch by itself: without it, an aligned address takes one instruction per element as well. */
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {

@@ -73,6 +73,17 @@ CRK_FN T exchange_xor(T value) {
   return shuffle_xor(value, Mask);
 }
 
+CRK_FN void wait_for_launch_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+CRK_FN void let_next_launch_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   __syncthreads();
   if (threadIdx.x != 0) {

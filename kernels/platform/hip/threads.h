@@ -202,6 +202,9 @@ CRK_FN T of_group(T value) {
   return bit_cast<T>(word);
 }
 
+CRK_FN void wait_for_launch_before() {}
+CRK_FN void let_next_launch_begin() {}
+
 /* Needs no fence: only reads must come first, and a read has completed once its value was used. */
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   barrier();
