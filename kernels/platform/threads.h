@@ -89,7 +89,7 @@ CRK_FN uint64_t ballot(bool predicate);
 CRK_FN bool any(bool predicate);
 CRK_FN bool all(bool predicate);
 
-/* ---- From launch to launch. On NVIDIA GPUs from compute capability 9.0 on; elsewhere these functions do nothing. ---- */
+/* ---- From launch to launch: on NVIDIA GPUs from compute capability 9.0 on. Elsewhere these do nothing. ---- */
 
 /* Waits until the stores of all launches before can be seen. For kernels with CRK_BEGINS_EARLY (platform/entry.h): each
  * thread calls it before its first access to global memory. Only prefetch may come before. */
