@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call/early.h"
 #include "driver/driver.h"
 #include "error.h"
 #include "image/cuda_image.h"
@@ -113,7 +114,7 @@ enum {
   CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 };
 
-/* The launch attribute and the edge that let a kernel begin early (CRK_EARLY in kernels/platform/entry.h). */
+/* The launch attribute and the edge that let a kernel begin early (CRK_BEGINS_EARLY in kernels/platform/entry.h). */
 enum { CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 enum { CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1 };
 
@@ -210,7 +211,7 @@ struct crk_driver_device {
 struct crk_driver_function {
   struct crk_driver_function *next;
   CUfunction function;
-  bool begins_early; /* the kernel begins with CRK_EARLY (kernels/platform/entry.h) */
+  bool begins_early; /* has CRK_EARLY_VARIABLE (kernels/call/early.h) */
   crk_param_t params[];
 };
 
@@ -773,15 +774,20 @@ static size_t read_params(CUfunction function, crk_param_t *params, size_t capac
   return count;
 }
 
-/* Whether the kernel begins with CRK_EARLY, and the driver has the calls for it, as from CUDA 12.3 on. The variable of
- * that macro has this name in the Itanium C++ ABI. */
+#define TEXT_OF(name) #name
+#define TEXT(macro)   TEXT_OF(macro)
+
+/* Whether the kernel may begin early, and the driver has the calls for it, as from CUDA 12.3 on. The name is that of the
+ * kernel's static variable in the Itanium C++ ABI. */
 static bool begins_early(CUmodule module, const char *kernel) {
-  char variable[256];
+  static const char variable[] = TEXT(CRK_EARLY_VARIABLE);
+  char name[256];
   CUdeviceptr ptr = 0;
   size_t bytes = 0;
-  const int length = snprintf(variable, sizeof variable, "_ZZ%zu%sE12begins_early", strlen(kernel), kernel);
-  return cu.cuLaunchKernelEx != NULL && cu.cuGraphAddDependencies_v2 != NULL && length < (int)sizeof variable &&
-         cu.cuModuleGetGlobal_v2(&ptr, &bytes, module, variable) == CU_SUCCESS;
+  const int length =
+      snprintf(name, sizeof name, "_ZZ%zu%sE%zu%s", strlen(kernel), kernel, sizeof variable - 1, variable);
+  return cu.cuLaunchKernelEx != NULL && cu.cuGraphAddDependencies_v2 != NULL && length < (int)sizeof name &&
+         cu.cuModuleGetGlobal_v2(&ptr, &bytes, module, name) == CU_SUCCESS;
 }
 
 static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver_module_t *module, const char *name,

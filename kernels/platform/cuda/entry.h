@@ -2,6 +2,8 @@
 #ifndef CRK_PLATFORM_CUDA_ENTRY_H
 #define CRK_PLATFORM_CUDA_ENTRY_H
 
+#include "call/early.h"
+
 #define CRK_FN __device__ __forceinline__
 
 #define CRK_ELEMENTWISE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
@@ -11,11 +13,11 @@
 
 #define CRK_WAVES(waves)
 
-/* The assembly uses the variable, so it is in the image. csrc/driver/cuda.c looks for the variable's name. */
+/* The assembly uses the variable, so it is in the image. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-#define CRK_BEGINS_EARLY()                       \
-  static __device__ const char begins_early = 1; \
-  asm volatile("" ::"l"(&begins_early))
+#define CRK_BEGINS_EARLY()                             \
+  static __device__ const char CRK_EARLY_VARIABLE = 1; \
+  asm volatile("" ::"l"(&CRK_EARLY_VARIABLE))
 #else
 #define CRK_BEGINS_EARLY() ((void)0)
 #endif
