@@ -26,7 +26,8 @@ static inline uint64_t crk_priv_convolution_numel(const crk_convolution_t *convo
 
 /* Fewer products of input and output channels of a group are left to the kernel that computes each output by itself:
  * a matrix product would waste most of its work. For halves in windows of CRK_CONV_WIDE_WINDOW elements or more the
- * limit is CRK_CONV_LEAST_HALVES: timed on an H200 alone (docs/tried.md), and not for transposed convolutions. */
+ * limit is CRK_CONV_LEAST_HALVES, on all devices: timed on an H200 (docs/tried.md). Not for transposed and depthwise
+ * convolutions. */
 enum { CRK_CONV_LEAST_CHANNELS = 64, CRK_CONV_LEAST_HALVES = 16, CRK_CONV_WIDE_WINDOW = 9 };
 
 /* Whether crk_priv_convolve_by_products takes the convolution. It takes f16 and bf16, and f32 where the device has

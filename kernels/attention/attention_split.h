@@ -1,10 +1,11 @@
 /* Attention for few queries, as in decoding. The keys of a sequence are cut into parts; a block computes one part of
- * one kv head, for all query rows of that kv head, so each key and value is read once. A row is one query of one head.
- * The last block of a row to finish adds up the parts (attention_combine.h), always in the same order.
+ * one kv head, for up to 16 query rows of that kv head, and reads each key and value of the part once. A row is one
+ * query of one head. The last block of a row to finish adds up the parts (attention_combine.h), always in the same
+ * order.
  *
- * With matrix cores (platform/stream.h), f16 and bf16 go from global memory into their operands
- * (attention_split_cores.h). Everything else multiplies in the lanes (attention_split_lanes.h). This file holds what
- * both share.
+ * With matrix cores (platform/stream.h), values in f16 and bf16 go from global memory into their operands, and so do
+ * keys on NVIDIA GPUs (attention_split_cores.h). Everything else multiplies in the lanes (attention_split_lanes.h).
+ * This file holds what both share.
  *
  * Scores are kept as exponents of 2. A row has a base, and weights 2^(score - base). The base follows the largest score
  * only if that has grown by more than `weight_room`, since then all sums must be scaled. */
@@ -17,8 +18,6 @@
 
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
-
-inline constexpr float log2_of_e_inverse = 0x1.62e43p-1f;
 
 /* A block has at most `split_most_waves` waves; on the CPU it has half as many if waves have 64 lanes. It is small
  * there, because each thread costs a stack. */

@@ -571,6 +571,7 @@ struct split_cores {
   }
 };
 
+/* The fewest tiles of a wave with which the first one is prefetched. Shorter calls were only timed without that. */
 inline constexpr uint32_t worth_prefetching = 3;
 
 template <class T, int Width, bool General>
@@ -601,9 +602,9 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   uint32_t key = work.first_key(call, cores::tile);
   const uint32_t plain_end = is_plain && work.end - work.begin >= cores::tile ? work.end - cores::tile + 1 : 0;
   typename cores::key_tile tile = {key, {}};
-  /* The launch before may still store keys, so they are not loaded yet. With less than `worth_prefetching` tiles for a
-   * wave, the addresses would take longer than what is gained. */
-  if (!General && is_plain && call.block_table == nullptr && key < plain_end && work.end >= worth_prefetching * step) {
+  /* The launch before may still store keys, so they are not loaded yet. */
+  if (!General && is_plain && call.q_starts == nullptr && key < plain_end &&
+      work.end - work.begin >= worth_prefetching * step) {
     wave.prefetch_tile(key);
   }
   wait_for_launch_before();

@@ -479,7 +479,7 @@ CRK_FN void split_rows(const crk_attention_call_t &call, const split_work &work,
   const uint32_t whole_end = is_near && work.end - work.begin >= tile ? work.end - tile + 1 : 0;
   wave.take_tiles(work.first_key(call, tile), whole_end, step, is_near, General || has_windows(call, work));
   wave.join_teams();
-  store_part<Rows, Width, true, T>(reread(call), work, first_row, wave, room);
+  store_part<Rows, Width, false, T>(reread(call), work, first_row, wave, room);
 }
 
 template <class T, int Width, bool General>

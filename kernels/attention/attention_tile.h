@@ -658,7 +658,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
         }
         if (last.lse != nullptr && row < own.queries && first_column == 0 && core::column(0) == 0) {
           last.lse[own.number * last.lse_sequence + here.head * last.lse_head + own.first_query + row] =
-              weight == 0.0f ? no_score : mine.base[i][r] / log2_of_e + log(weight);
+              weight == 0.0f ? no_score : mine.base[i][r] * log2_of_e_inverse + log(weight);
         }
       }
     }

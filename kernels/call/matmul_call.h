@@ -30,7 +30,7 @@ enum {
   /* The largest stride of an operand that is read 16 bytes at once, in elements: the offsets within a tile have 32
    * bits. */
   CRK_MATMUL_MOST_STRIDE = 1 << 20,
-  CRK_MATMUL_STEP_BYTES = 64, /* bytes of each row that a block loads and multiplies per step along k */
+  CRK_MATMUL_STEP_BYTES = 64, /* bytes of each row that a block of matmul_tile.h multiplies per step */
   CRK_MATMUL_VEC_THREADS = 256, /* threads per block of matmul_vec.h */
   CRK_MATMUL_VEC_ROWS = 2, /* rows of the matrix that a team of threads multiplies with the vector at once */
   CRK_MATMUL_VEC_ACROSS = 8, /* threads along the columns of the matrix, 16 bytes each */

@@ -92,11 +92,11 @@ struct product_team {
     return !(all == all);
   }
 
-  /* Rare: a step of add_rest. It takes the fewest registers, for it should not decide how many blocks a unit holds. */
-  template <bool Rare = false>
+  /* Rest: a step of add_rest. It takes the fewest registers, for it should not decide how many blocks a unit holds. */
+  template <bool Rest = false>
   CRK_FN void add_step(const uint32_t *left_room, const uint32_t *right_room) {
-    constexpr bool is_rare = Rare && S::has_cores; /* without matrix cores all steps are of add_rest */
-    constexpr int together = is_rare ? 1 : AtOnce;
+    constexpr bool is_lean = Rest && S::has_cores; /* without matrix cores all steps are of add_rest */
+    constexpr int together = is_lean ? 1 : AtOnce;
     CRK_UNROLL
     for (int step = 0; step < steps; step++) {
       if (step != 0 && step % together == 0) {
@@ -104,7 +104,7 @@ struct product_team {
       }
       operands some;
       some.load(*this, left_room, right_room, step);
-      if (core::team == 64 && !is_rare) {
+      if (core::team == 64 && !is_lean) {
         keep_order(); /* else clang loads some between the products, and each wave waits again before the barrier */
       }
       multiply(some);

@@ -40,7 +40,7 @@ inline constexpr int step_elements = step_units<T> * unit_elements<T>;
 /* a * b + c. The CPU rounds the product too. The error stays within the same bound, and a CPU without an fma
  * instruction is much faster this way. */
 template <class A>
-CRK_FN A multiply_add(A a, A b, A c) {
+CRK_FN A add_product(A a, A b, A c) {
   if constexpr (on_host) {
     return a * b + c;
   } else {
@@ -233,12 +233,12 @@ struct thread_rows {
 template <class T>
 CRK_FN wide<T> add_unit(unit_of<T> a, unit_of<T> b, wide<T> sum) {
   if constexpr (!half<T>) {
-    return multiply_add(a, b, sum);
+    return add_product(a, b, sum);
   } else if constexpr (!on_host) {
     return dot2<T>(a, b, sum);
   } else {
-    sum = multiply_add(low_number(T(), a), low_number(T(), b), sum);
-    return multiply_add(high_number(T(), a), high_number(T(), b), sum);
+    sum = add_product(low_number(T(), a), low_number(T(), b), sum);
+    return add_product(high_number(T(), a), high_number(T(), b), sum);
   }
 }
 
@@ -255,7 +255,7 @@ CRK_FN void add_products(const unit_of<T> (&a)[M], const unit_of<T> (&b)[N], wid
     for (int i = 0; i < M; i++) {
       const float x = low_number(T(), a[i]), y = high_number(T(), a[i]);
       for (int j = 0; j < N; j++) {
-        sum[i][j] = multiply_add(y, high[j], multiply_add(x, low[j], sum[i][j]));
+        sum[i][j] = add_product(y, high[j], add_product(x, low[j], sum[i][j]));
       }
     }
   } else {

@@ -109,7 +109,7 @@ CRK_FN void matmul_rows(const crk_matmul_t &call, const T *x, const T *matrix, T
     const A a = convert<A>(x[i]);
     CRK_UNROLL
     for (int r = 0; r < R; r++) {
-      sum[r] = multiply_add(a, convert<A>(row[r][i]), sum[r]);
+      sum[r] = add_product(a, convert<A>(row[r][i]), sum[r]);
     }
   }
   dst += batch * call.rhs.rows + first;
@@ -146,7 +146,7 @@ CRK_FN void matmul_columns(const crk_matmul_t &call, const T *x, const T *matrix
   const auto add = [&](const pack<T, E> &values, A scale) {
     CRK_UNROLL
     for (uint32_t j = 0; j < E; j++) {
-      sum[j] = multiply_add(convert<A>(values.v[j]), scale, sum[j]);
+      sum[j] = add_product(convert<A>(values.v[j]), scale, sum[j]);
     }
   };
   uint64_t k = line;

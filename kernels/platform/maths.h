@@ -97,7 +97,7 @@ CRK_FN float exp2_near(float x);
 CRK_FN float reciprocal_near(float x);
 
 /* log2(e), rounded to f32. */
-inline constexpr float log2_of_e = 0x1.715476p+0f;
+inline constexpr float log2_of_e = 0x1.715476p+0f, log2_of_e_inverse = 0x1.62e43p-1f;
 
 #if defined(CRK_HAS_SILU)
 /* x / (1 + e^-x). */

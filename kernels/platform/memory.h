@@ -31,7 +31,7 @@ CRK_FN pack<T, V> load_pack(const T *src);
 template <class T, int V>
 CRK_FN pack<T, V> load_aligned(const T *src);
 
-/* load_aligned for numbers that the launch loads once, and no thread of it stores. */
+/* load_aligned for numbers that a block loads once, and no thread of the launch stores. */
 template <class T, int V>
 CRK_FN pack<T, V> load_streamed(const T *src);
 

@@ -53,6 +53,8 @@ struct bf16;
  * If stages_keys is true, the pieces of a key that an instruction would load for its operands are no whole lines of
  * memory, and keys should be loaded in another order and pass through shared memory.
  *
+ * Only cores without stages_keys have next_key.
+ *
  * padding is the number of unused elements behind each key or query row in shared memory.
  *
  * most_width is the largest width of a head for which a lane's registers have room, and most_ahead the largest one for

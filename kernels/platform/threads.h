@@ -92,11 +92,12 @@ CRK_FN bool all(bool predicate);
 /* ---- From launch to launch: on NVIDIA GPUs from compute capability 9.0 on. Elsewhere these do nothing. ---- */
 
 /* Waits until the stores of all launches before can be seen. For kernels with CRK_BEGINS_EARLY (platform/entry.h): each
- * thread calls it before its first access to global memory. Only prefetch may come before. */
+ * thread calls it before its first access to global memory. Only prefetch may come before. At least one thread of every
+ * launch must call it: so a launch ends behind the one before it, and the next one needs to wait for this one alone. */
 CRK_FN void wait_for_launch_before();
 
-/* The next launch may begin when all threads of this one have called this, or ended. It still waits for this launch's
- * stores, but it can take up units that are idle, and prefetch. */
+/* The next launch may begin when a thread of each block has called this, or the block has ended. It still waits for this
+ * launch's stores, but it can take up units that are idle, and prefetch. A thread calls it behind its wait. */
 CRK_FN void let_next_launch_begin();
 
 /* ---- The end of a launch ---- */

@@ -91,7 +91,6 @@ struct stream_core : stream_layout {
     return keys;
   }
   CRK_FN static uint32_t first_key() { return lane() % 16; }
-  CRK_FN static constexpr uint32_t next_key(int) { return 0; }
   CRK_FN static uint32_t first_row() { return lane() % 16; }
 
   /* sums += a * b, where an operand has `words` words per lane. */
