@@ -777,8 +777,8 @@ static size_t read_params(CUfunction function, crk_param_t *params, size_t capac
 #define TEXT_OF(name) #name
 #define TEXT(macro)   TEXT_OF(macro)
 
-/* Whether the kernel may begin early, and the driver has the calls for it, as from CUDA 12.3 on. The name is that of the
- * kernel's static variable in the Itanium C++ ABI. */
+/* Whether the kernel may begin early, and the driver has the calls for it, as from CUDA 12.3 on. The name is that of
+ * the kernel's static variable in the Itanium C++ ABI. */
 static bool begins_early(CUmodule module, const char *kernel) {
   static const char variable[] = TEXT(CRK_EARLY_VARIABLE);
   char name[256];

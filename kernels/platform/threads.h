@@ -96,8 +96,8 @@ CRK_FN bool all(bool predicate);
  * launch must call it: so a launch ends behind the one before it, and the next one needs to wait for this one alone. */
 CRK_FN void wait_for_launch_before();
 
-/* The next launch may begin when a thread of each block has called this, or the block has ended. It still waits for this
- * launch's stores, but it can take up units that are idle, and prefetch. A thread calls it behind its wait. */
+/* The next launch may begin when a thread of each block has called this, or the block has ended. It still waits for
+ * this launch's stores, but it can take up units that are idle, and prefetch. A thread calls it behind its wait. */
 CRK_FN void let_next_launch_begin();
 
 /* ---- The end of a launch ---- */
