@@ -220,9 +220,10 @@ static inline uint64_t crk_priv_operations(crk_device_t self) {
   return atomic_load_explicit(&self->operations, memory_order_relaxed);
 }
 
-/* Counts an operation that the driver has taken, or refused with `status`. Every piece of work that a public function
- * puts into the stream passes through here, but for the copies of crk_params_acquire and the first memset of tickets.
- * `name` is a kernel's or a public function's. */
+/* Counts an operation that the driver has taken, or refused with `status`. All work that a public function puts into
+ * the stream passes through here, but for the copies of crk_params_acquire, the first memset of tickets, and the copies
+ * of sums among GPUs (csrc/comm). A product that a library computes in several calls counts once. `name` is a kernel's
+ * or a public function's. */
 static inline crk_status_t crk_priv_operation(crk_device_t self, const char *name, crk_status_t status) {
   atomic_fetch_add_explicit(&self->operations, 1, memory_order_relaxed);
   return status != CRK_OK || !self->is_synchronous ? status : crk_priv_operation_wait(self, name);

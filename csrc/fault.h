@@ -33,7 +33,8 @@
   XX(MOE_GGUF_SUM, 19, "crk_moe_gguf_sum: expert_ids")                     \
   XX(MOE_GGUF_SUM_TOKEN, 20, "crk_moe_gguf_sum: sorted_token_ids")         \
   XX(MOE_GGUF_GATE, 21, "crk_moe_gguf_gate: expert_ids")                   \
-  XX(MOE_GGUF_GATE_TOKEN, 22, "crk_moe_gguf_gate: sorted_token_ids")
+  XX(MOE_GGUF_GATE_TOKEN, 22, "crk_moe_gguf_gate: sorted_token_ids")       \
+  XX(GET_ROWS_FLOAT, 23, "crk_get_rows_float: ids")
 
 typedef enum crk_fault_op {
 #define XX(name, value, text) CRK_FAULT_##name = value,

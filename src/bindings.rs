@@ -1,4 +1,4 @@
-// include/ fnv1a 2cad4ccea68291c76666abd5c37fe15b
+// include/ fnv1a ba732a64c46b0e0891179132b0f4e65f
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1464,7 +1464,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Pinned host memory: the device copies from and to it without a staging buffer. Free it with crk_host_free.
+    /** Pinned host memory: the device copies from and to it without a staging buffer. Free it with crk_host_free, which
+ waits for the handle's stream. Both fail with CRK_CAPTURE during a capture; the memory then stays allocated.*/
     pub fn crk_host_alloc(
         self_: crk_device_t,
         bytes: usize,

@@ -349,8 +349,10 @@ crk_status_t crk_comm_run_beside(crk_comm_t self, crk_device_t side) {
       CRK_TRY(crk_priv_copied_load(side));
     }
   }
-  beside.comm = side != NULL ? self->number : 0;
-  beside.side = side;
+  if (side != NULL || beside.comm == self->number) {
+    beside.comm = side != NULL ? self->number : 0;
+    beside.side = side;
+  }
   return CRK_OK;
 }
 

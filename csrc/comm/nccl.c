@@ -46,6 +46,7 @@ enum {
   NCCL_NO_TYPE = -1,
   NCCL_OLDEST = 21800, /* 2.18.0 */
   NCCL_F8 = 22400, /* the first version that adds F8E4M3 */
+  NCCL_F8_CAPABILITY = 90, /* the least compute capability for it */
   NCCL_CONFIG_UNSET = INT_MIN
 };
 
@@ -376,6 +377,10 @@ static crk_status_t nccl_check_reduction(crk_comm_t comm, const char *where, crk
     return crk_priv_error(CRK_UNSUPPORTED, "%s: dtype f8e4m3 is reduced by version 2.24 or later; %s has version %d",
                           where, self->path, self->version);
   }
+  if (self == &nccl && atoi(comm->device->context->info.architecture + strlen("sm_")) < NCCL_F8_CAPABILITY) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: dtype f8e4m3 is reduced from compute capability 9.0 on; the GPU is %s",
+                          where, comm->device->context->info.architecture);
+  }
   /* RCCL takes the format FNUZ on these GPUs, which has other values. */
   if (self == &rccl && strncmp(comm->device->context->info.architecture, "gfx94", 5) == 0) {
     return crk_priv_error(CRK_UNSUPPORTED, "%s: dtype f8e4m3 cannot be reduced on %s, where RCCL has another format",
@@ -384,10 +389,11 @@ static crk_status_t nccl_check_reduction(crk_comm_t comm, const char *where, crk
   return CRK_OK;
 }
 
-/* The library's type of a call's elements, and their number. What is only moved is moved as bytes if need be. */
-static int type_of(const library_t *self, const crk_comm_call_t *call, size_t *count) {
+/* The library's type of a call's elements, and their number. What is only moved is moved as bytes where the library has
+ * no such type; F8E4M3 always, which NCCL refuses on some GPUs. */
+static int type_of(const crk_comm_call_t *call, size_t *count) {
   int type = types[call->dtype];
-  if (type == NCCL_NO_TYPE || (call->dtype == CRK_DTYPE_F8E4M3 && self->version < NCCL_F8)) {
+  if (type == NCCL_NO_TYPE || (call->dtype == CRK_DTYPE_F8E4M3 && !crk_priv_comm_reduces(call->kind))) {
     *count *= crk_dtype_size(call->dtype);
     type = NCCL_UINT8;
   }
@@ -397,7 +403,7 @@ static int type_of(const library_t *self, const crk_comm_call_t *call, size_t *c
 /* Gives one call to the library, for its communicator `comm`. `name` becomes the library's function. */
 static int give(const library_t *self, const crk_comm_call_t *call, void *comm, const char **name) {
   size_t count = call->count;
-  const int type = type_of(self, call, &count);
+  const int type = type_of(call, &count);
   const int peer = (int)call->peer, op = (int)call->op;
   void *stream = crk_priv_stream(call->device);
   switch (call->kind) {

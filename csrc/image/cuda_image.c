@@ -22,7 +22,15 @@ static bool table_fits(uint64_t offset, uint64_t count, uint64_t entry, uint64_t
 
 /* Checks a cubin: a 64-bit ELF with all headers, sections and segments within its bytes. */
 static crk_status_t check_cubin(const char *name, const unsigned char *data, size_t bytes) {
-  enum { ELF_HEADER = 64, SECTION_HEADER = 64, ELFCLASS64 = 2, ELFDATA2LSB = 1, EM_CUDA = 190, SHT_NOBITS = 8 };
+  enum {
+    ELF_HEADER = 64,
+    SEGMENT_HEADER = 56,
+    SECTION_HEADER = 64,
+    ELFCLASS64 = 2,
+    ELFDATA2LSB = 1,
+    EM_CUDA = 190,
+    SHT_NOBITS = 8
+  };
   if (bytes < ELF_HEADER) {
     return crk_priv_error(CRK_INVALID_IMAGE, "module %s: %zu bytes are less than the %d of an ELF header: truncated",
                           name, bytes, ELF_HEADER);
@@ -36,9 +44,18 @@ static crk_status_t check_cubin(const char *name, const unsigned char *data, siz
   const uint64_t section_bytes = number_at(data + 58, 2), section_count = number_at(data + 60, 2);
   if (!table_fits(segments, segment_count, segment_bytes, bytes) ||
       !table_fits(sections, section_count, section_bytes, bytes) ||
+      (segment_count != 0 && segment_bytes < SEGMENT_HEADER) ||
       (section_count != 0 && section_bytes < SECTION_HEADER)) {
     return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the headers of the ELF reach beyond its %zu bytes: truncated",
                           name, bytes);
+  }
+  for (uint64_t i = 0; i < segment_count; i++) {
+    const unsigned char *const header = data + segments + i * segment_bytes;
+    if (!table_fits(number_at(header + 8, 8), 1, number_at(header + 32, 8), bytes)) {
+      return crk_priv_error(CRK_INVALID_IMAGE,
+                            "module %s: segment %u of the ELF reaches beyond its %zu bytes: truncated", name,
+                            (unsigned)i, bytes);
+    }
   }
   for (uint64_t i = 0; i < section_count; i++) {
     const unsigned char *const header = data + sections + i * section_bytes;

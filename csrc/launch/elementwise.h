@@ -35,7 +35,8 @@ typedef struct crk_elementwise {
 /* dst = kernel(sources) over the dims of sources[0], in one launch. */
 crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *call);
 
-/* Checks `op`, and returns the root of its kernels' names, such as "gate_silu". */
+/* Checks `op`. crk_priv_gate_root also returns the root of its kernels' names, such as "gate_silu". */
+crk_status_t crk_priv_gate_check(const char *where, crk_gate_op_t op);
 crk_status_t crk_priv_gate_root(const char *where, crk_gate_op_t op, const char **root);
 
 /* Fills dst with `numel` copies of the element at `value`. */

@@ -2,13 +2,18 @@
 #include "launch/elementwise.h"
 #include "launch/quantized.h"
 
+crk_status_t crk_priv_gate_check(const char *where, crk_gate_op_t op) {
+  CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", where, (int)op);
+  return CRK_OK;
+}
+
 crk_status_t crk_priv_gate_root(const char *where, crk_gate_op_t op, const char **root) {
   static const char *const roots[CRK_GATE_COUNT] = {
 #define XX(name, value, text) [CRK_GATE_##name] = "gate_" text,
       CRK_GATE_MAP(XX)
 #undef XX
   };
-  CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", where, (int)op);
+  CRK_TRY(crk_priv_gate_check(where, op));
   *root = roots[op];
   return CRK_OK;
 }

@@ -85,7 +85,7 @@ static crk_status_t multiply(crk_device_t self, const crk_product_t *product, si
   if (*is_done && scratch->dst != NULL) {
     CRK_TRY(cast(self, CRK_DTYPE_F32, product->dtype, results, scratch->dst, product->dst));
   }
-  return crk_priv_operation(self, product->where, CRK_OK);
+  return *is_done ? crk_priv_operation(self, product->where, CRK_OK) : CRK_OK;
 }
 
 crk_status_t crk_priv_product_by_blas(crk_device_t self, const crk_product_t *product, bool *is_done) {

@@ -1,4 +1,5 @@
 /* Launches of the gate of a feed-forward layer with quantized weights (kernels/quantized/matvec_gate.h). */
+#include "launch/elementwise.h"
 #include "launch/product.h"
 
 /* crk_mul_mat_vec_gate's arguments, checked. */
@@ -113,7 +114,7 @@ crk_status_t crk_mul_mat_vec_gate(crk_device_t self, crk_gate_op_t op, crk_quant
                       .dst = dst,
                       .blocks = blocks};
   uint32_t type;
-  CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", where, (int)op);
+  CRK_TRY(crk_priv_gate_check(where, op));
   CRK_TRY(crk_priv_check_vec_columns(where, columns));
   CRK_TRY(crk_priv_quant_get_product(where, quant, &call.info));
   CRK_TRY(crk_priv_activation_index(where, dtype, &type));

@@ -3,6 +3,7 @@
 
 #include "call/matmul_call.h"
 #include "call/moe_call.h"
+#include "launch/elementwise.h"
 #include "launch/product.h"
 #include "launch/sliding.h"
 
@@ -506,7 +507,7 @@ crk_status_t crk_moe_gguf_gate(crk_device_t self, crk_gate_op_t op, crk_quant_t 
                                crk_view_t dst, crk_view_t blocks) {
   static const char where[] = "crk_moe_gguf_gate";
   CRK_CHECK_HANDLE(self, DEVICE, where);
-  CRK_REFUSE_IF((unsigned)op >= CRK_GATE_COUNT, "%s: op %d is not a value of crk_gate_op_t", where, (int)op);
+  CRK_TRY(crk_priv_gate_check(where, op));
   const bool quantizes = crk_priv_is_given(crk_const(blocks));
   mixture_t m;
   CRK_TRY(mixture_init(&m, where, CRK_DTYPE_F32, experts, rows, k, tokens, topk, gate, x, sorted_token_ids, expert_ids,

@@ -219,7 +219,6 @@ static crk_status_t check_add_norm(const add_norm_call_t *call, size_t *columns_
     uint32_t type;
     CRK_TRY(crk_priv_activation_index(where, call->norm.dtype, &type));
     CRK_TRY(crk_priv_check_columns(where, "columns", call->rows, "cols", call->cols, call->columns, columns_bytes));
-    CRK_TRY(crk_priv_check_elements(where, "columns", crk_const(call->columns), *columns_bytes / 4, 4));
   }
   const size_t of_residual = call->residual.ptr == NULL ? 0 : call->bytes, of_row = call->bytes / call->rows,
                of_alpha = call->norm.alpha.ptr == NULL ? 0 : of_row,

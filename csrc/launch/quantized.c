@@ -162,8 +162,8 @@ crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dt
 }
 
 /* Launches a kernel that copies the rows that ids name. The rows of src have `table_bytes` together. */
-static crk_status_t launch_get_rows(crk_device_t self, const char *where, crk_function_t function, size_t rows,
-                                    size_t hidden, size_t count, crk_const_view_t src, size_t table_bytes,
+static crk_status_t launch_get_rows(crk_device_t self, const char *where, crk_fault_op_t op, crk_function_t function,
+                                    size_t rows, size_t hidden, size_t count, crk_const_view_t src, size_t table_bytes,
                                     crk_const_view_t ids, crk_view_t dst) {
   size_t numel;
   CRK_TRY(crk_priv_checked_product(where, "elements", count, hidden, &numel));
@@ -171,7 +171,7 @@ static crk_status_t launch_get_rows(crk_device_t self, const char *where, crk_fu
   CRK_TRY(crk_priv_check_read(where, "ids", ids, count, 4, dst.ptr, numel * 4));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * 4, "src", src.ptr, table_bytes));
   crk_fault_t fault;
-  CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_GET_ROWS, &fault));
+  CRK_TRY(crk_priv_fault_get(self, op, &fault));
   /* Several short rows share a block. With many rows a thread makes four packs. */
   const uint64_t packs = (hidden + 3) / 4;
   uint32_t width_log2 = crk_priv_log2_ceil(crk_priv_least(packs, CRK_LAUNCHED_THREADS));
@@ -201,7 +201,7 @@ crk_status_t crk_get_rows(crk_device_t self, crk_quant_t quant, size_t rows, siz
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_GET_ROWS + info->index, CRK_MODULE_QUANTIZED, &function, "get_rows_%s_rows",
                          info->name));
-  return launch_get_rows(self, where, function, rows, hidden, count, src, bytes, ids, dst);
+  return launch_get_rows(self, where, CRK_FAULT_GET_ROWS, function, rows, hidden, count, src, bytes, ids, dst);
 }
 
 crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t hidden, size_t count,
@@ -220,7 +220,8 @@ crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, size_t row
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_GET_ROWS_FLOAT + type, CRK_MODULE_QUANTIZED, &function, "get_rows_%s_rows",
                          crk_dtype_name(dtype)));
-  return launch_get_rows(self, where, function, rows, hidden, count, src, numel * element, ids, dst);
+  return launch_get_rows(self, where, CRK_FAULT_GET_ROWS_FLOAT, function, rows, hidden, count, src, numel * element,
+                         ids, dst);
 }
 
 /* ---- activations */

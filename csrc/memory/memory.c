@@ -142,7 +142,7 @@ static crk_status_t segment_create(crk_device_t self, const char *where, size_t 
   segment->pool = crk_priv_pool_of(bytes);
   crk_priv_mutex_lock(&heap->lock);
   segment->bytes = crk_priv_segment_bytes(heap, segment->pool, bytes);
-  crk_segment_t *replaced = crk_priv_heap_unlink_for(heap, segment->bytes);
+  crk_segment_t *replaced = shortage != EMPTY_NOTHING ? crk_priv_heap_unlink_for(heap, segment->bytes) : NULL;
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, replaced);
   status = self->driver->alloc(self->driver_device, segment->bytes, &ptr);

@@ -85,7 +85,8 @@ CRK_API crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *sta
  * Host memory and copies
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* Pinned host memory: the device copies from and to it without a staging buffer. Free it with crk_host_free. */
+/* Pinned host memory: the device copies from and to it without a staging buffer. Free it with crk_host_free, which
+ * waits for the handle's stream. Both fail with CRK_CAPTURE during a capture; the memory then stays allocated. */
 CRK_API crk_status_t crk_host_alloc(crk_device_t self, size_t bytes, void **ptr);
 CRK_API crk_status_t crk_host_free(crk_device_t self, void *ptr);
 
