@@ -1,5 +1,5 @@
-//! A tour of the crate. It opens the best device, runs an op of every kernel family on contiguous, broadcast and
-//! transposed data, checks each result against plain Rust and prints a table.
+//! A tour of the crate. It opens the best device, runs ops of each of Candle's eleven modules on contiguous,
+//! broadcast and transposed data, checks each result against plain Rust and prints a table.
 //!
 //! Run it with `cargo run --example tour`; with `-- --help` it tells its options. The exit status is 1 if a
 //! result differs and 2 if something fails.

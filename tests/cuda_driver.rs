@@ -350,6 +350,14 @@ fn images_are_read_before_the_driver_sees_them() {
         refused(load("x", &beyond), invalid, &["section 0", "truncated"]);
         beyond[64 + 24..64 + 32].copy_from_slice(&u64::MAX.to_le_bytes());
         refused(load("x", &beyond), invalid, &["section 0"]);
+        let mut segment = elf(190, 1);
+        segment[32..40].copy_from_slice(&64u64.to_le_bytes()); // the bytes of the section's header
+        segment[54..58].copy_from_slice(&[56, 0, 1, 0]);
+        load("segment", &segment).expect("a segment of the whole file");
+        segment[64 + 32] += 1; // the number of bytes is at the same place in both headers
+        refused(load("x", &segment), invalid, &["segment 0", "truncated"]);
+        segment[54] = 55;
+        refused(load("x", &segment), invalid, &["headers"]);
 
         let whole = fatbin(b"code");
         load("fatbin", &whole).expect("a whole fatbin");
