@@ -198,7 +198,7 @@ struct split_cores {
 
   CRK_FN key_tile find_tile(uint32_t key) const { return {key, key_rows.find_uniform(key)}; }
 
-  /* Prefetches the keys and values of a tile whose place is its first key. */
+  /* Prefetches the keys and values of a tile. They lie in no blocks of a cache. */
   CRK_FN void prefetch_tile(uint32_t first_key) const {
     if constexpr (has_prefetch) {
       constexpr uint32_t line = prefetched_line / sizeof(T);

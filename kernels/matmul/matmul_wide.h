@@ -60,7 +60,8 @@ struct wide_pieces {
   }
 };
 
-/* Prefetches the first chunk of a row. A second row would take longer than what is gained. */
+/* Prefetches the first chunk of a row. With a second row a decode step took longer than without any
+ * (docs/tried.md). */
 template <class T>
 CRK_FN void prefetch_row(const crk_wide_product_t &call, const T *row) {
   if constexpr (has_prefetch) {

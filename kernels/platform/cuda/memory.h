@@ -35,8 +35,8 @@ CRK_FN pack<T, V> load_aligned(const T *src) {
   return values;
 }
 
-/* Lines of 128 bytes from memory at once: keys of attention are loaded in pieces of 64 bytes. Not ld.global.nc: what it
- * loads must not change while the kernel runs, and the launch before a kernel that begins early may still store it. */
+/* The L2 cache then loads whole lines of 128 bytes: attention loads keys in pieces of 64 bytes. ld.global.nc would need
+ * memory that does not change while the kernel runs. The launch before a kernel that begins early may still store. */
 template <class T, int V>
 CRK_FN pack<T, V> load_streamed(const T *src) {
   if constexpr (V * sizeof(T) == 16) {

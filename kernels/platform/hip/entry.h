@@ -29,9 +29,6 @@
 #else
 #define CRK_STREAMING(name, max_threads, waves, params) CRK_WAVES(waves) CRK_KERNEL(name, max_threads, params)
 #endif
-#define CRK_EARLY()        ((void)0)
-#define CRK_BEGINS_EARLY() ((void)0)
-
 #define CRK_MODULE(stem)
 
 #define CRK_LARGE_SHARED 0

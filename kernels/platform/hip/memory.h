@@ -68,8 +68,6 @@ template <class T, int V>
 CRK_FN pack<T, V> load_streamed(const T *src) {
   return load_pack<T, V>(src);
 }
-inline constexpr bool has_prefetch = false;
-CRK_FN void prefetch(const void *) {}
 
 /* Stores one vector. If two single words were loaded under a condition, LLVM would join them right after the loads, and
  * wait for the loads there. */

@@ -202,9 +202,6 @@ CRK_FN T of_group(T value) {
   return bit_cast<T>(word);
 }
 
-CRK_FN void wait_for_launch_before() {}
-CRK_FN void let_next_launch_begin() {}
-
 /* Needs no fence: only reads must come first, and a read has completed once its value was used. */
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   barrier();
@@ -219,5 +216,6 @@ CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
 
 /* Needs thread_index and block_index. */
 #include "platform/generic/elements.h"
+#include "platform/generic/launches.h"
 
 #endif

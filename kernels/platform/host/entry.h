@@ -128,9 +128,6 @@ static const crk_host_kernel_t *crk_module_kernels = nullptr;
 #define CRK_KERNEL(name, max_threads, params)      CRK_HOST_KERNEL(CRK_HOST_INDEPENDENT, name, max_threads, params)
 #define CRK_COOPERATIVE(name, max_threads, params) CRK_HOST_KERNEL(CRK_HOST_COOPERATIVE, name, max_threads, params)
 
-#define CRK_EARLY()        ((void)0)
-#define CRK_BEGINS_EARLY() ((void)0)
-
 #define CRK_MODULE(stem)                                                               \
   static const crk_host_kernel_t *crk_module_head(void) { return crk_module_kernels; } \
   extern "C" CRK_EXPORT const crk_host_module_t crk_host_module_##stem;                \

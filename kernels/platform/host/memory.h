@@ -45,8 +45,6 @@ template <class T, int V>
 CRK_FN pack<T, V> load_streamed(const T *src) {
   return load_pack<T, V>(src);
 }
-inline constexpr bool has_prefetch = false;
-CRK_FN void prefetch(const void *) {}
 template <class T, class U, int V>
 CRK_FN void store_bits(T *to, const pack<U, V> &values) {
   memcpy(to, &values, sizeof(values));

@@ -104,9 +104,6 @@ CRK_FN T exchange_xor(T value) {
   return shuffle_xor(value, Mask);
 }
 
-CRK_FN void wait_for_launch_before() {}
-CRK_FN void let_next_launch_begin() {}
-
 /* Counts the pieces of the work: the kernel is called once for each. */
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t) {
   if (__atomic_add_fetch(ticket, 1, __ATOMIC_ACQ_REL) != host::current->parts) {
@@ -117,5 +114,7 @@ CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t) {
 }
 
 }  // namespace crk
+
+#include "platform/generic/launches.h"
 
 #endif
