@@ -1,16 +1,17 @@
 //! The time of dense matrix products and of convolutions on a device. A product is `crk_matmul` with x (m, k) and the
 //! transpose of weights (n, k). A graph has 20 calls, where the device has graphs. Up to 16 weights take turns, so that
 //! only small ones stay in a cache; a convolution has one. The last columns are PyTorch's time of the same calls on the
-//! same GPU, and its ratio to ours.
+//! same GPU, and its ratio to ours. Both are timed in turn, because a GPU's speed changes with its state.
 //!
 //! `CANDLE_ROCM_DEVICE=hip:0 cargo bench -p candle-rocm --features rocm --bench products [-- bf16 1x4096x4096]`
 use candle_rocm::cases::Values;
 use candle_rocm::measure::buffers::{CYCLE, repeated};
+use candle_rocm::measure::torch::Conversation;
 use candle_rocm::measure::{Clock, Time};
 use candle_rocm::{Result, number_of_text, program};
 use candle_rocm_sys::{Backend, Buffer, Conv, DType, Device, Layout};
 use std::fmt;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 Times dense matrix products, of the library that computes them or of this crate's own kernels, and convolutions.
@@ -23,8 +24,8 @@ usage: cargo bench -p candle-rocm --bench products -- [OPTION...] [DTYPE...] [Mx
                   where W is odd: 2x320x64x320x3. xG: in G groups
   --last          images and weights of convolutions have their channels last in memory
   --device NAME   the device to run on
-  --reps N        timed repetitions (20)
-  --torch PYTHON  also times PyTorch, by this Python
+  --reps N        timed repetitions of each turn (20)
+  --torch PYTHON  also times PyTorch, by this Python, in five turns with ours
   --help          this text
 
   CANDLE_ROCM_BLAS=0 times this crate's own kernels only.
@@ -116,6 +117,8 @@ const PRODUCTS: [[usize; 3]; 13] = [
 const WEIGHT_BYTES: usize = 256 << 20;
 const MOST_WEIGHTS: usize = 16;
 const CALLS: usize = 20;
+/// PyTorch's and ours, one after the other.
+const TURNS: usize = 5;
 
 struct Options {
     device: Option<String>,
@@ -181,7 +184,14 @@ fn image_layout([a, b, c, d]: [usize; 4], last: bool) -> Result<Layout> {
     Ok(Layout::strided(&[a, b, c, d], &strides, 0)?)
 }
 
-fn time(device: &Device, clock: &Clock<'_>, dtype: DType, product: Product, last: bool) -> Result<Time> {
+fn time(
+    device: &Device,
+    clock: &Clock<'_>,
+    dtype: DType,
+    product: Product,
+    options: &Options,
+    torch: Option<&mut Torch>,
+) -> Result<Times> {
     let [m, n, _] = product.sides();
     let dst = device.alloc(m * n * dtype.size())?;
     match product {
@@ -191,65 +201,92 @@ fn time(device: &Device, clock: &Clock<'_>, dtype: DType, product: Product, last
                 .map(|i| data(device, dtype, n * k, 2 + i as u64))
                 .collect::<Result<Vec<_>>>()?;
             let (left, right) = (Layout::contiguous(&[m, k])?, Layout::strided(&[k, n], &[1, k], 0)?);
-            time_calls(device, clock, |i| {
+            time_calls(device, clock, torch, |i| {
                 device.matmul(dtype, (&left, &x), (&right, &weights[i % weights.len()]), &dst)
             })
         }
         Product::Convolution { images, channels, side, filters, window, groups } => {
             let x = data(device, dtype, images * channels * side * side, 1)?;
             let weights = data(device, dtype, filters * (channels / groups) * window * window, 2)?;
-            let image = image_layout([images, channels, side, side], last)?;
-            let kernel = image_layout([filters, channels / groups, window, window], last)?;
+            let image = image_layout([images, channels, side, side], options.channels_last)?;
+            let kernel = image_layout([filters, channels / groups, window, window], options.channels_last)?;
             let how = Conv { padding: window / 2, groups, ..Conv::default() };
-            time_calls(device, clock, |_| device.conv2d(dtype, (&image, &x), (&kernel, &weights), &dst, how))
+            time_calls(device, clock, torch, |_| device.conv2d(dtype, (&image, &x), (&kernel, &weights), &dst, how))
         }
     }
 }
 
-/// The time of a call, in a graph of CALLS calls if the device has graphs.
-fn time_calls(device: &Device, clock: &Clock<'_>, call: impl Fn(usize) -> candle_rocm_sys::Result<()>) -> Result<Time> {
+/// Seconds of a call, and PyTorch's time over ours. Medians of the turns.
+struct Times {
+    own: f64,
+    torch: Option<(f64, f64)>,
+}
+
+fn median(samples: impl Iterator<Item = f64>) -> f64 {
+    Time::of(samples.collect()).median
+}
+
+/// The time of a call, in a graph of CALLS calls if the device has graphs, in turn with PyTorch's.
+fn time_calls(
+    device: &Device,
+    clock: &Clock<'_>,
+    torch: Option<&mut Torch>,
+    call: impl Fn(usize) -> candle_rocm_sys::Result<()>,
+) -> Result<Times> {
     call(0)?; // opens the library
     device.synchronize()?;
     if device.info()?.backend == Backend::Cpu {
-        return clock.time(|i| Ok(call(i)?));
+        return Ok(Times { own: clock.time(|i| Ok(call(i)?))?.median, torch: None });
     }
     let (graph, ()) = device.capture(|| (0..CALLS).try_for_each(call))?;
     // SAFETY: the buffers outlive the graph.
-    let time = clock.time(|_| Ok(unsafe { graph.launch() }?))?;
-    let each = |seconds: f64| seconds / CALLS as f64;
-    Ok(Time { median: each(time.median), low: each(time.low), high: each(time.high) })
+    let own = || -> Result<f64> { Ok(clock.time(|_| Ok(unsafe { graph.launch() }?))?.median / CALLS as f64) };
+    let Some(torch) = torch else {
+        return Ok(Times { own: own()?, torch: None });
+    };
+    let turns = (0..TURNS).map(|_| Ok((torch.time()?, own()?))).collect::<Result<Vec<_>>>()?;
+    Ok(Times {
+        own: median(turns.iter().map(|turn| turn.1)),
+        torch: Some((median(turns.iter().map(|turn| turn.0)), median(turns.iter().map(|turn| turn.0 / turn.1)))),
+    })
 }
 
-/// The microseconds that PyTorch takes for each product of each dtype, in graphs of as many calls.
-fn torch_times(python: &str, options: &Options) -> Result<Vec<f64>> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/measure/products_torch.py");
-    let mut command = Command::new(python);
-    command.args([script, &CALLS.to_string(), &options.reps.to_string()]);
-    for &dtype in &options.dtypes {
-        for &product in &options.products {
-            let dtype_name = dtype.name().unwrap_or("?");
-            command.arg(match product {
-                Product::Matrices([m, n, k]) => {
-                    format!("{dtype_name},{m},{n},{k},{}", weights_of([m, n, k], dtype))
-                }
-                Product::Convolution { images, channels, side, filters, window, groups } => {
-                    let last = u8::from(options.channels_last);
-                    format!("{dtype_name},{images},{channels},{side},{filters},{window},{groups},{last}")
-                }
-            });
+/// A child process, products_torch.py. It times PyTorch while this process waits.
+struct Torch(Conversation);
+
+impl Torch {
+    fn start(python: &str, options: &Options) -> Result<Torch> {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/measure/products_torch.py");
+        Conversation::start(Command::new(python).args([script, &CALLS.to_string(), &options.reps.to_string()]))
+            .map(Torch)
+    }
+
+    /// Makes the tensors and the graph of a product, in place of those before.
+    fn make(&mut self, dtype: DType, product: Product, channels_last: bool) -> Result<()> {
+        let name = dtype.name().unwrap_or("?");
+        let words = match product {
+            Product::Matrices([m, n, k]) => {
+                format!("{name},{m},{n},{k},{}", weights_of([m, n, k], dtype))
+            }
+            Product::Convolution { images, channels, side, filters, window, groups } => {
+                format!("{name},{images},{channels},{side},{filters},{window},{groups},{}", u8::from(channels_last))
+            }
+        };
+        match self.0.ask(&words)?.as_str() {
+            "made" => Ok(()),
+            answer => Err(format!("PyTorch answers {answer:?}").into()),
         }
     }
-    let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("{python}: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{python} {script}: {}", output.status).into());
+
+    /// The seconds of a call of the last product made.
+    fn time(&mut self) -> Result<f64> {
+        let answer = self.0.ask("time")?;
+        answer.parse().map_err(|_| format!("PyTorch answers {answer:?}").into())
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().map(|line| line.parse().map_err(|_| format!("PyTorch answers {line:?}").into())).collect()
 }
 
 fn run(options: &Options) -> Result<()> {
-    let beside = options.torch.as_ref().map(|python| torch_times(python, options)).transpose()?;
-    let mut beside = beside.unwrap_or_default().into_iter();
+    let mut torch = options.torch.as_ref().map(|python| Torch::start(python, options)).transpose()?;
     let device = program::open(options.device.as_deref())?;
     let (info, clock) = (device.info()?, Clock::new(&device, options.reps)?);
     println!("{} ({}), {}\n", info.name(), info.architecture(), device.blas()?);
@@ -257,10 +294,13 @@ fn run(options: &Options) -> Result<()> {
     println!("|---|---|---|---|---|---|---|");
     for &dtype in &options.dtypes {
         for &product in &options.products {
-            let seconds = time(&device, &clock, dtype, product, options.channels_last)?.median;
+            if let Some(torch) = &mut torch {
+                torch.make(dtype, product, options.channels_last)?;
+            }
+            let Times { own: seconds, torch } = time(&device, &clock, dtype, product, options, torch.as_mut())?;
             let flops = product.sides().iter().fold(2.0, |all, &side| all * side as f64) / seconds * 1e-12;
             let moved = (product.elements() * dtype.size()) as f64 / seconds * 1e-12;
-            let torch = beside.next().map_or("- | -".into(), |us| format!("{us:.1} | {:.2}", us * 1e-6 / seconds));
+            let torch = torch.map_or("- | -".into(), |(time, ratio)| format!("{:.1} | {ratio:.2}", time * 1e6));
             let name = dtype.name().unwrap_or("?");
             println!("| {name} | {product} | {:.1} | {flops:.1} | {moved:.2} | {torch} |", seconds * 1e6);
         }

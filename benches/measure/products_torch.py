@@ -1,8 +1,9 @@
 """Times products in PyTorch, x (m, k) with the transpose of weights (n, k), and convolutions, in CUDA graphs.
 
-Arguments: the calls of a graph, the repetitions, then "dtype,m,n,k,weights" for each product; `weights` weights take
-turns. Or "dtype,images,channels,side,filters,window,groups,last" for a convolution; `last` is 1 for channels last.
-Writes the microseconds of one call, the median, a line for each."""
+Arguments: the calls of a graph, and the repetitions. Reads lines and answers each with one:
+  dtype,m,n,k,weights  makes a product; `weights` weights take turns
+  dtype,images,channels,side,filters,window,groups,last  makes a convolution; `last` is 1 for channels last
+  time  the seconds of one call of what was made last, the median of the repetitions"""
 import statistics
 import sys
 
@@ -28,7 +29,7 @@ def convolution(dtype, images, channels, side, filters, window, groups, last):
     return lambda i: torch.nn.functional.conv2d(x, weights, padding=window // 2, groups=groups)
 
 
-def microseconds(call):
+def graph_of(call):
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         for i in range(max(3, calls)):
@@ -38,21 +39,31 @@ def microseconds(call):
     with torch.cuda.graph(graph):
         for i in range(calls):
             call(i)
+    return graph
 
+
+def seconds(graph):
     def once():
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
         graph.replay()
         end.record()
         end.synchronize()
-        return start.elapsed_time(end) * 1e3 / calls
+        return start.elapsed_time(end) * 1e-3 / calls
 
     once()
     return statistics.median(once() for _ in range(reps))
 
 
-for words in sys.argv[3:]:
-    dtype, *sides = words.split(",")
-    make = product if len(sides) == 4 else convolution
-    print(microseconds(make(dtype, *map(int, sides))), flush=True)
-    torch.cuda.empty_cache()
+call, graph = None, None
+for line in sys.stdin:
+    if line.strip() == "time":
+        answer = seconds(graph)
+    else:
+        call, graph = None, None
+        torch.cuda.empty_cache()
+        dtype, *sides = line.strip().split(",")
+        make = product if len(sides) == 4 else convolution
+        call = make(dtype, *map(int, sides))
+        graph, answer = graph_of(call), "made"
+    print(answer, flush=True)

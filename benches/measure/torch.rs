@@ -1,5 +1,5 @@
-//! PyTorch's time of the same op. A child process, beside_torch.py, times each case on the same GPU while this process
-//! waits.
+//! PyTorch's time of the same op. A child process times it on the same GPU while this process waits: beside_torch.py
+//! for the cases of the ops, products_torch.py for products.
 use crate::Result;
 use crate::cases::{Case, Source, Values};
 use crate::shapes::Shape;
@@ -7,11 +7,42 @@ use candle_rocm_sys::DType;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-pub struct Torch {
+/// A child process that answers each line with a line.
+pub struct Conversation {
     child: Child,
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
 }
+
+impl Conversation {
+    pub fn start(command: &mut Command) -> Result<Conversation> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child =
+            command.spawn().map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()))?;
+        let (to, from) = (child.stdin.take(), child.stdout.take().ok_or("no output")?);
+        Ok(Conversation { child, to, from: BufReader::new(from) })
+    }
+
+    /// The answer, without the spaces around it; "" where the child has ended.
+    pub fn ask(&mut self, line: &str) -> Result<String> {
+        let to = self.to.as_mut().ok_or("stopped")?;
+        writeln!(to, "{line}")?;
+        to.flush()?;
+        let mut answer = String::new();
+        self.from.read_line(&mut answer)?;
+        Ok(answer.trim().to_owned())
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        self.to = None; // ends the script
+        let _ = self.child.wait();
+    }
+}
+
+/// beside_torch.py.
+pub struct Torch(Conversation);
 
 impl Torch {
     /// Starts the script. `command` is a Python with PyTorch, such as "python3", and the script's path if it is not in
@@ -23,11 +54,7 @@ impl Torch {
         if args.is_empty() {
             args.push(concat!(env!("CARGO_MANIFEST_DIR"), "/measure/beside_torch.py"));
         }
-        let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
-        let (to, from) = (child.stdin.take(), child.stdout.take().ok_or("no output")?);
-        Ok(Torch { child, to, from: BufReader::new(from) })
+        Conversation::start(Command::new(program).args(args)).map(Torch)
     }
 
     /// The seconds of one call of the case's expression, over `sets` sets of tensors.
@@ -40,19 +67,8 @@ impl Torch {
         };
         let sources: Vec<_> = case.sources.iter().map(|s: &Source| tensor(s.dtype, &s.shape, s.values)).collect();
         let out = tensor(case.dst_dtype, &case.dst, Values::Any);
-        let to = self.to.as_mut().ok_or("stopped")?;
-        writeln!(to, r#"{{"run":"{}","sets":{sets},"x":[{}],"out":{out}}}"#, case.torch, sources.join(","))?;
-        to.flush()?;
-        let mut answer = String::new();
-        self.from.read_line(&mut answer)?;
-        let answer = answer.trim();
+        let (run, x) = (&case.torch, sources.join(","));
+        let answer = self.0.ask(&format!(r#"{{"run":"{run}","sets":{sets},"x":[{x}],"out":{out}}}"#))?;
         answer.parse().map_err(|_| format!("PyTorch answers {answer:?}").into())
-    }
-}
-
-impl Drop for Torch {
-    fn drop(&mut self) {
-        self.to = None; // ends the script
-        let _ = self.child.wait();
     }
 }
