@@ -29,70 +29,90 @@ static bool has_wide_tiles(crk_device_t self) {
 enum {
   PIECE_ELEMENTS = 32,
   SMALL_ROWS = 64, /* rows of small tiles */
-  PART_ELEMENTS = 512 /* there is at most one part for so many elements of k */
+  LEAST_LENGTH = 2 /* of a part, in blocks of CRK_MMQ_PART_PIECES pieces */
 };
 
-/* How the sum over k is cut into parts where there are few tiles: the blocks that a unit holds at once, and how often
- * parts may fill them. On an H200 a unit holds three small tiles or two large ones. AMD GPUs get two of both (not
- * measured). Wide tiles have one part. */
+/* The blocks that a unit holds at once, and how often parts may fill these places. On an H200 a unit holds three blocks
+ * with small tiles or two with large ones. AMD GPUs get two of both (not measured). Wide tiles have one part. */
 typedef struct share {
-  uint32_t blocks, times;
+  uint64_t held, times;
 } share_t;
 
 static share_t share_of_unit(crk_device_t self, uint32_t choice) {
   if (choice < WIDE_TILES) {
     return (share_t){1, 0};
   }
-  const bool is_small = self->driver->backend == CRK_BACKEND_CUDA && tiles[choice].rows <= SMALL_ROWS;
-  return is_small ? (share_t){3, 3} : (share_t){2, 1};
+  switch (self->driver->backend) {
+    case CRK_BACKEND_CPU:
+      return (share_t){1, 2};
+    case CRK_BACKEND_CUDA:
+      return (share_t){tiles[choice].rows <= SMALL_ROWS ? 3 : 2, 3};
+    default:
+      return (share_t){2, 1};
+  }
 }
 
-/* The number of parts, at most `most`, with which `count` tiles fill the places of blocks best. More parts must fill a
- * twentieth more. */
-static uint64_t choose_parts(crk_device_t self, uint32_t choice, uint64_t count, uint64_t most) {
+/* The time of `count` tiles whose sums over k are cut into parts of `length` blocks of k; `blocks` are all. The unit of
+ * time is a twentieth of what a unit of the device takes for a block of k when it holds one part. It takes
+ * (3 + 2 * n) / 5 of that time for n parts at once, and each part's sums take 7 / 20. These numbers fit the times of
+ * 345 products with 2 to 17 cuts each on an H200 (docs/matmul.md, "Parts of k"). */
+static uint64_t estimate_time(uint64_t units, uint64_t held, uint64_t count, uint64_t blocks, uint64_t length) {
+  const uint64_t parts = crk_priv_ceil_div(blocks, length);
+  const uint64_t each = crk_priv_ceil_div(count * blocks, length * units); /* parts of a unit */
+  const uint64_t rest = each % held;
+  const uint64_t turns = each / held * (3 + 2 * held) + (rest != 0 ? 3 + 2 * rest : 0);
+  return 4 * length * turns + (parts > 1 ? 7 * count * parts / units : 0);
+}
+
+/* The length of the parts into which the sums of `count` tiles over `blocks` blocks of k are cut. */
+static uint64_t choose_length(crk_device_t self, uint32_t choice, uint64_t count, uint64_t blocks) {
   const share_t share = share_of_unit(self, choice);
-  const uint64_t places = crk_priv_units(self) * share.blocks;
-  const uint64_t limit = crk_priv_least(places * share.times / count, most);
-  uint64_t parts = 1;
-  double full = 0.0;
-  for (uint64_t some = 1; some <= limit; some++) {
-    const uint64_t blocks = count * some;
-    const double fills = (double)blocks / (double)(crk_priv_ceil_div(blocks, places) * places);
-    if (fills > full * 1.05) {
-      full = fills;
-      parts = some;
+  const uint64_t units = crk_priv_units(self), most = units * share.held * share.times / count;
+  uint64_t best = blocks, least = UINT64_MAX;
+  for (uint64_t parts = 1; parts <= most; parts++) {
+    const uint64_t length = crk_priv_ceil_div(blocks, parts);
+    if (parts > 1 && length < LEAST_LENGTH) {
+      break;
+    }
+    const uint64_t time = estimate_time(units, share.held, count, blocks, length);
+    if (time < least) {
+      least = time;
+      best = length;
     }
   }
-  return parts;
+  return best;
 }
 
 /* What a product is cut into: tiles, and parts of the sum over k. */
 typedef struct plan {
   uint32_t choice; /* of a tile */
-  uint64_t parts, part_blocks; /* and what each part has, in blocks of CRK_MMQ_PART_PIECES pieces */
+  uint64_t parts, part_blocks; /* and the length of a part, in blocks of CRK_MMQ_PART_PIECES pieces */
 } plan_t;
 
-/* The least number of blocks for which a tile size is used. With wide tiles, units without a block would leave more
- * idle on AMD GPUs, where a unit holds two or three such blocks (not measured). */
+/* The least number of blocks for which a tile size is used: two for three units on NVIDIA GPUs, by the times of an H200,
+ * and one for two units elsewhere. With wide tiles, units without a block would leave more idle on AMD GPUs, where a
+ * unit holds two or three such blocks (not measured). */
 static uint64_t least_blocks(crk_device_t self, uint32_t choice) {
   const uint64_t units = crk_priv_units(self);
+  if (self->driver->backend == CRK_BACKEND_CUDA) {
+    return units * 2 / 3;
+  }
   return choice < WIDE_TILES && self->driver->backend == CRK_BACKEND_HIP ? units : units / 2;
 }
 
-/* Chooses the largest tile for which there are at least that many blocks: mostly one per two units. Chooses a smaller
- * one if that also holds all columns. With `is_whole` the sum over k has one part. */
+/* Chooses the largest tile for which there are at least that many blocks. Chooses a smaller one if that also holds all
+ * columns. With `is_whole` the sum over k has one part. */
 static plan_t make_plan(crk_device_t self, const crk_quant_info_t *info, const crk_mmq_product_t *product,
                         bool is_whole) {
   const uint64_t pieces = (uint64_t)product->row_blocks * (info->elements / PIECE_ELEMENTS);
   const uint64_t blocks = crk_priv_greatest(crk_priv_ceil_div(pieces, CRK_MMQ_PART_PIECES), 1);
-  const uint64_t most = is_whole ? 1 : pieces * PIECE_ELEMENTS / PART_ELEMENTS;
   for (uint32_t choice = has_wide_tiles(self) ? 0 : WIDE_TILES;; choice++) {
     const uint64_t count = count_tiles(&tiles[choice], product->rows, product->columns);
-    const uint64_t parts = choose_parts(self, choice, count, most);
+    const uint64_t length = is_whole ? blocks : choose_length(self, choice, count, blocks);
+    const uint64_t parts = crk_priv_ceil_div(blocks, length);
     const bool is_smaller = choice + 1 < TILES && product->columns <= tiles[choice + 1].columns;
     if (choice + 1 == TILES || (!is_smaller && count * parts >= least_blocks(self, choice))) {
-      const uint64_t part_blocks = crk_priv_ceil_div(blocks, parts);
-      return (plan_t){choice, crk_priv_ceil_div(blocks, part_blocks), part_blocks};
+      return (plan_t){choice, parts, length};
     }
   }
 }
