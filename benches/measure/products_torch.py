@@ -14,7 +14,10 @@ calls, reps = int(sys.argv[1]), int(sys.argv[2])
 
 
 def random(dtype, *dims):
-    return torch.randn(*dims, device="cuda", dtype=TYPES[dtype])
+    """Numbers from -8 to 8 with all bits of the dtype, as this crate's side has. With fewer bits an H200 needs less
+    power, and takes up to 5 % less."""
+    wide = torch.float64 if dtype == "f64" else torch.float32
+    return (torch.rand(*dims, device="cuda", dtype=wide) * 16 - 8).to(TYPES[dtype])
 
 
 def product(dtype, m, n, k, count):
