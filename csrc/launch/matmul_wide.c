@@ -12,13 +12,11 @@ enum {
    * that the launch is what takes time, and a single matrix only where each lane of a wave has a piece. */
   ROW_BYTES = 1024,
   SHORT_ROWS_BYTES = 4 << 20,
-  /* The least weights of a block with rows of up to ROW_BYTES, unless a GPU then lacks blocks. On an H200, 32 000 rows
-   * of 1 KiB take 10.6 us with it, 11.8 us without, and 10.6 us by cuBLAS. Longer rows gain nothing. */
-  BLOCK_BYTES = 4 << 10,
   /* Keeps the number of threads of a launch below 2^32 where blocks have the fewest rows. */
   MOST_ROWS = 1 << 26,
-  /* Blocks per block that an NVIDIA GPU holds at once. Small blocks end together: on an H200 four take 0.5 to 2 % less
-   * time than one. AMD GPUs get one, because more blocks read x more often (not measured). */
+  /* Blocks per block that an NVIDIA GPU holds at once, with rows longer than ROW_BYTES. Small blocks end together: on an
+   * H200 four take 0.5 to 2 % less time than one. Shorter rows get one: 32 000 rows of 1 KiB take 9.9 us with it and
+   * 11.8 us with four. AMD GPUs get one, because more blocks read x more often (not measured). */
   CUDA_PASSES = 4
 };
 
@@ -78,10 +76,9 @@ static uint32_t divide_wide(crk_device_t self, crk_function_t function, crk_wide
   /* A thread has two sums at hand. */
   const uint32_t step = 2 / per, room = CRK_WIDE_SUMS / (threads / CRK_GROUP_THREADS) / per;
   const uint64_t row_bytes = product->k * element_bytes;
-  const uint64_t short_rows = row_bytes > ROW_BYTES ? 1 : BLOCK_BYTES / (per * row_bytes);
-  const uint64_t least = crk_priv_least(short_rows, crk_priv_ceil_div(rows, held));
-  const uint64_t wanted = crk_priv_ceil_div(rows, held * (is_cuda ? CUDA_PASSES : 1));
-  const uint64_t whole = crk_priv_ceil_div(crk_priv_greatest(wanted, least), step) * step;
+  const uint64_t passes = is_cuda && row_bytes > ROW_BYTES ? CUDA_PASSES : 1;
+  const uint64_t wanted = crk_priv_ceil_div(rows, held * passes);
+  const uint64_t whole = crk_priv_ceil_div(wanted, step) * step;
   product->block_rows =
       heads != NULL ? block_pairs(heads, whole, room) : (uint32_t)crk_priv_least(whole, room / step * step);
   uint32_t blocks = 0;
