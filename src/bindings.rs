@@ -1,4 +1,4 @@
-// include/ fnv1a ba732a64c46b0e0891179132b0f4e65f
+// include/ fnv1a df128a56981b4f8df3f53661eed1e38e
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

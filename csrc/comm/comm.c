@@ -440,7 +440,7 @@ crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, cr
   CRK_TRY(crk_priv_comms_take(calls, count, set));
   const crk_status_t status = crk_priv_comms_follow(calls, count);
   if (status != CRK_OK) {
-    crk_priv_comms_leave(set, status == CRK_CAPTURE ? CRK_OK : status); /* a capture that began meanwhile is refused */
+    crk_priv_comms_leave(set, CRK_OK); /* nothing has begun: the call may be repeated */
   }
   return status;
 }

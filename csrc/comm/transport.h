@@ -237,7 +237,7 @@ void crk_priv_comms_replay(const crk_comm_call_t *calls, size_t count);
  * ready. */
 crk_status_t crk_priv_comms_take(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set);
 
-/* The same, and crk_priv_comms_follow. If that fails, the communicators end, as comm.h says, and none is taken. */
+/* The same, and crk_priv_comms_follow. If that fails, none is taken, and none ends. */
 crk_status_t crk_priv_comms_enter(const crk_comm_call_t *calls, size_t count, crk_comm_set_t *set);
 
 /* Gives them back. If `status` is a failure, all of them end with it and with the thread's last error. Returns
