@@ -1,4 +1,4 @@
-// include/ fnv1a df128a56981b4f8df3f53661eed1e38e
+// include/ fnv1a 6a6b7563435b72a301a9d8e238a9008e
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

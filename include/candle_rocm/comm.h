@@ -35,11 +35,12 @@
  *   order, in f32 for BF16, F16 and F8E4M3, and rounds once.
  *
  * Failures: a call that is refused has done nothing. The status is then CRK_INVALID_ARGUMENT, CRK_OUT_OF_BOUNDS (a view
- * is too small), CRK_UNSUPPORTED (the dtype), CRK_NOT_READY (ranks are missing) or CRK_CAPTURE. A stream
- * that cannot be made to wait for the one of the last collective (crk_comm_run_beside) gives CRK_DEVICE, and nothing
- * has begun either. Any other failure but CRK_OUT_OF_RANGE ends the communicator: it is aborted, its work in the stream
- * ends, and each later call fails with the same sentence. Device memory and the device handle stay usable. The status is CRK_PEER_LOST where another rank
- * failed, left or did not come in time, else CRK_DEVICE; crk_last_device_error is then an ncclResult_t.
+ * is too small), CRK_UNSUPPORTED (the dtype), CRK_NOT_READY (ranks are missing) or CRK_CAPTURE. A stream that cannot be
+ * made to wait for the one of the last collective (crk_comm_run_beside) gives CRK_DEVICE, and nothing has begun either.
+ * Any other failure but CRK_OUT_OF_RANGE ends the communicator: it is aborted, its work in the stream ends, and each
+ * later call fails with the same sentence. Device memory and the device handle stay usable. The status is CRK_PEER_LOST
+ * where another rank failed, left or did not come in time, else CRK_DEVICE; crk_last_device_error is then an
+ * ncclResult_t.
  *
  * On the CPU device the other ranks fail at once. On GPUs they find out by an error of the network, or by their own
  * timeout. */
