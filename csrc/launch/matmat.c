@@ -89,9 +89,9 @@ typedef struct plan {
   uint64_t parts, part_blocks; /* and the length of a part, in blocks of CRK_MMQ_PART_PIECES pieces */
 } plan_t;
 
-/* The least number of blocks for which a tile size is used: two for three units on NVIDIA GPUs, by the times of an H200,
- * and one for two units elsewhere. With wide tiles, units without a block would leave more idle on AMD GPUs, where a
- * unit holds two or three such blocks (not measured). */
+/* The least number of blocks for which a tile size is used: two for three units on NVIDIA GPUs, by the times of an
+ * H200, and one for two units elsewhere. With wide tiles, units without a block would leave more idle on AMD GPUs,
+ * where a unit holds two or three such blocks (not measured). */
 static uint64_t least_blocks(crk_device_t self, uint32_t choice) {
   const uint64_t units = crk_priv_units(self);
   if (self->driver->backend == CRK_BACKEND_CUDA) {

@@ -14,9 +14,9 @@ enum {
   SHORT_ROWS_BYTES = 4 << 20,
   /* Keeps the number of threads of a launch below 2^32 where blocks have the fewest rows. */
   MOST_ROWS = 1 << 26,
-  /* Blocks per block that an NVIDIA GPU holds at once, with rows longer than ROW_BYTES. Small blocks end together: on an
-   * H200 four take 0.5 to 2 % less time than one. Shorter rows get one: 32 000 rows of 1 KiB take 9.9 us with it and
-   * 11.8 us with four. AMD GPUs get one, because more blocks read x more often (not measured). */
+  /* Blocks per block that an NVIDIA GPU holds at once, with rows longer than ROW_BYTES. Small blocks end together: on
+   * an H200 four take 0.5 to 2 % less time than one. Shorter rows get one: 32 000 rows of 1 KiB take 9.9 us with it
+   * and 11.8 us with four. AMD GPUs get one, because more blocks read x more often (not measured). */
   CUDA_PASSES = 4
 };
 
