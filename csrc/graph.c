@@ -90,10 +90,11 @@ crk_status_t crk_graph_launch(crk_graph_t self) {
   CRK_TRY(crk_priv_refuse_capture(self->device, "crk_graph_launch"));
   crk_device_t device = self->device;
   crk_priv_fault_expect();
+  const crk_status_t status =
+      device->driver->graph_launch(device->driver_device, self->driver_graph, crk_priv_stream(device));
+  /* Only now: what another thread makes of a tensor while the graph is being launched may be older than the graph. */
   atomic_fetch_add(&epoch, 1);
-  return crk_priv_operation(
-      device, "crk_graph_launch",
-      device->driver->graph_launch(device->driver_device, self->driver_graph, crk_priv_stream(device)));
+  return crk_priv_operation(device, "crk_graph_launch", status);
 }
 
 void crk_graph_destroy(crk_graph_t self) {

@@ -1,4 +1,4 @@
-// include/ fnv1a 6a6b7563435b72a301a9d8e238a9008e
+// include/ fnv1a 0d65e6f4686cdf3d2a1012c6f3fccdd0
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1326,7 +1326,7 @@ unsafe extern "C" {
     pub fn crk_graph_launch(self_: crk_graph_t) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** A number that grows when a capture begins or ends and when a graph is launched, on any handle of the process. What a
+    /** A number that grows when a capture begins or ends and when a graph has been launched, on any handle of the process. What a
  program keeps of a tensor's contents, such as a copy in another format, is of the same contents only while this
  number and the tensor are unchanged: a replay writes to memory that no call names.*/
     pub fn crk_graph_epoch() -> u64;

@@ -322,7 +322,7 @@ impl Model {
 }
 
 impl Layer {
-    /// `x` plus the result of the attention: (1, tokens, width).
+    /// The result of the attention over `x`: (1, tokens, width).
     fn attend(
         &mut self,
         x: &Tensor,

@@ -247,7 +247,10 @@ impl BackendDevice for RocmDevice {
     }
 
     fn storage_from_slice<T: crate::WithDType>(&self, values: &[T]) -> Result<RocmStorage> {
-        let [value] = values else { return self.storage_from_bytes(bytes_of(values), T::DTYPE) };
+        let [value] = values else {
+            // SAFETY: elements of tensors are numbers.
+            return self.storage_from_bytes(unsafe { bytes_of(values) }, T::DTYPE);
+        };
         // A single element, such as a token id, is an argument of a launch. A graph records it as a constant.
         let mut storage = self.empty_of(1, T::DTYPE)?;
         storage.const_set(value.to_scalar(), &Layout::contiguous(1))?;

@@ -140,8 +140,8 @@ pub(super) fn reserve(
 /// Otherwise both are copied to memory with room for 256 rows more, or fewer. The cache stays valid; write neither it
 /// nor the result in place afterwards. The result is not contiguous if a dim before `dim` is longer than 1.
 ///
-/// None where the tensors are not on one ROCm device, do not go together, or are tracked for gradients: then `cat` says
-/// what it thinks of them.
+/// None where the tensors are not on one ROCm device, do not go together, or are tracked for gradients. The caller then
+/// uses `Tensor::cat`, which gives the error.
 pub fn grow(cache: &Tensor, rows: &Tensor, dim: usize) -> Result<Option<Tensor>> {
     if !cache.device().is_rocm() || !fit(cache, rows, dim) {
         return Ok(None);

@@ -91,7 +91,7 @@ impl RocmStorage {
     pub fn row_heads(
         token: &Tensor,
         weights: [(&Self, &Layout); 3],
-        biases: &[Option<kernels::View<'_>>],
+        biases: [Option<kernels::View<'_>>; 3],
         heads: &Heads<'_>,
     ) -> Result<Option<[Tensor; 3]>> {
         let op = "row_heads";
@@ -108,7 +108,7 @@ impl RocmStorage {
                     heads: heads.counts[part],
                     layout: Some(&layouts[part]),
                     weights: weights[part].0.memory().into(),
-                    bias: biases.get(part).copied().flatten(),
+                    bias: biases[part],
                     dst: places[part],
                     rotates: part < 2,
                 })

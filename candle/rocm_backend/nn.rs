@@ -23,6 +23,15 @@ pub(crate) fn columns_beside(
     part.map(|part| Columns::empty(device.handle(), part)).transpose()
 }
 
+/// Checks that another operand has the dims of `x`.
+fn expect_dims(other: &Layout, x: &Layout, op: &'static str) -> Result<()> {
+    if other.dims() != x.dims() {
+        let (lhs, rhs) = (x.shape().clone(), other.shape().clone());
+        Err(crate::Error::ShapeMismatchBinaryOp { lhs, rhs, op }.bt())?
+    }
+    Ok(())
+}
+
 impl RocmStorage {
     /// An op on the last dim. Its result has dtype `gives` and the shape of the source.
     fn map_rows(
@@ -87,7 +96,11 @@ impl RocmStorage {
         let (device, rows) = (self.device(), count.checked_div(cols).unwrap_or(0));
         let (residual, x_alpha) = residual.unzip();
         let x_alpha = x_alpha.flatten().map(|x_alpha| view(x_alpha, "x_alpha")).transpose()?;
-        let residual = residual.map(|residual| view(residual, "residual")).transpose()?;
+        let residual = residual.map(|residual| {
+            expect_dims(residual.1, layout, op)?;
+            view(residual, "residual")
+        });
+        let residual = residual.transpose()?;
         let sum = residual.map(|_| device.empty_of(count, self.dtype())).transpose()?;
         let normed = device.empty_of(count, self.dtype())?;
         let columns = columns_beside(device, for_products, self.dtype(), (rows, cols))?;
@@ -113,6 +126,7 @@ impl RocmStorage {
     ) -> Result<Self> {
         let op = "gate";
         up.expect_dtype(self.dtype(), op, "up")?;
+        expect_dims(up_l, layout, op)?;
         let (rows, cols) = match layout.dims().split_last() {
             Some((cols, rows)) => (elements(rows), *cols),
             None => (1, 1),
@@ -283,6 +297,7 @@ impl RocmStorage {
             }
             None => (None, None),
         };
+        self.range(layout, op, "x")?; // refuses what is not contiguous
         // The dims after the channels are joined, so that any rank is allowed.
         let images = Layout::contiguous_with_offset((*batch, *channels, elements(rest)), layout.start_offset());
         let (dtype, images) = (dtype_of(self.dtype(), op)?, layout_of(&images)?);
@@ -305,6 +320,7 @@ impl RocmStorage {
             crate::bail!("{op}: x has the dims {dims:?}, it must have two at least")
         };
         let (weight, bias) = (self.parameter(weight, op, "weight")?, self.parameter(bias, op, "bias")?);
+        self.range(layout, op, "x")?; // refuses what is not contiguous
         // The dims after the channels are joined, so that any rank is allowed.
         let images = Layout::contiguous_with_offset((*batch, *channels, elements(rest)), layout.start_offset());
         let (dtype, images) = (dtype_of(self.dtype(), op)?, layout_of(&images)?);

@@ -433,14 +433,16 @@ fn heads_of_a_token(
     if let Some([q, k, v]) = quantized(layers, x).as_deref() {
         let Some(heads) = heads([q, k, v].map(|(rows, _)| rows.count())) else { return Ok(None) };
         let guards: Vec<_> = [q, k, v].iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
-        return QRocmStorage::heads([q.0, k.0, v.0], &biases_of(&guards)?, x, &heads);
+        let biases = biases_of(&guards)?;
+        return QRocmStorage::heads([q.0, k.0, v.0], [biases[0], biases[1], biases[2]], x, &heads);
     }
     if let Some([q, k, v]) = of_a_row(layers, x).as_deref() {
         let Some(heads) = heads([q, k, v].map(|(weights, _)| weights.dims()[0])) else { return Ok(None) };
         let guards = [q, k, v].map(|(weights, _)| weights.storage_and_layout());
         let of = |i: usize| Ok::<_, candle::Error>((RocmStorage::of(&guards[i].0, "heads", "weights")?, guards[i].1));
         let biases: Vec<_> = [q, k, v].iter().map(|(_, bias)| bias.map(|bias| bias.storage_and_layout())).collect();
-        return RocmStorage::row_heads(x, [of(0)?, of(1)?, of(2)?], &biases_of(&biases)?, &heads);
+        let biases = biases_of(&biases)?;
+        return RocmStorage::row_heads(x, [of(0)?, of(1)?, of(2)?], [biases[0], biases[1], biases[2]], &heads);
     }
     Ok(None)
 }

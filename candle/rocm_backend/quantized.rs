@@ -258,7 +258,7 @@ impl QRocmStorage {
                 let dst = self.device.empty_of(n, DType::F32)?;
                 let table = (n, k, &self.buffer);
                 self.device.handle().dequantize_mul_mat_vec(self.quant()?, dtype, table, view, dst.memory()).w()?;
-                self.rounded(dst, n, x.dtype())?
+                Self::rounded(dst, n, x.dtype())?
             }
             Some(_) => {
                 let weights = self.dequantize_to(self_shape.elem_count(), x.dtype())?;
@@ -350,7 +350,7 @@ impl QRocmStorage {
     /// as for [`Self::products`] and [`Heads::make`].
     pub fn heads(
         weights: [QRows<'_>; 3],
-        biases: &[Option<kernels::View<'_>>],
+        biases: [Option<kernels::View<'_>>; 3],
         token: &Tensor,
         heads: &Heads<'_>,
     ) -> Result<Option<[Tensor; 3]>> {
@@ -365,7 +365,7 @@ impl QRocmStorage {
                 heads: heads.counts[i],
                 layout: None,
                 weights: weights[i].blocks,
-                bias: biases.get(i).copied().flatten(),
+                bias: biases[i],
                 dst: places[i],
                 rotates: i < 2,
             };
@@ -439,7 +439,7 @@ impl QRocmStorage {
         Ok(Some(dst.with_columns(made)))
     }
 
-    fn rounded(&self, storage: RocmStorage, count: usize, dtype: DType) -> Result<RocmStorage> {
+    fn rounded(storage: RocmStorage, count: usize, dtype: DType) -> Result<RocmStorage> {
         if storage.dtype() == dtype {
             return Ok(storage);
         }

@@ -63,8 +63,8 @@ macro_rules! by_type_arms {
 
 /// Host memory as bytes.
 fn bytes_of<T: DeviceRepr>(values: &[T]) -> &[u8] {
-    // SAFETY: the type has no padding.
-    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), std::mem::size_of_val(values)) }
+    // SAFETY: a DeviceRepr has no padding.
+    unsafe { super::storage::bytes_of(values) }
 }
 
 /// Elements of `T` in device memory. Dropping it frees the memory in stream order.

@@ -65,8 +65,10 @@ fn f8_bits(value: float8::F8E4M3) -> u8 {
 }
 
 /// Host memory as bytes.
-pub(super) fn bytes_of<T: Copy>(values: &[T]) -> &[u8] {
-    // SAFETY: tensor elements are plain numbers without padding.
+///
+/// # Safety
+/// The type has no padding.
+pub(super) unsafe fn bytes_of<T: Copy>(values: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), std::mem::size_of_val(values)) }
 }
 

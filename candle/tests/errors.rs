@@ -63,6 +63,15 @@ fn dtypes_and_shapes_are_checked() -> Result<()> {
     says!(storage.row_gate(silu, &flat, (storage, &scalar), (storage, &scalar)), "rank", "expected: 2, got: 0");
     says!(storage.batch_norm(&flat, [(storage, &flat); 2], None, 1e-5), "batch_norm: x has the dims [6]");
     says!(storage.group_norm(&flat, (1, false), [(storage, &flat); 2], 1e-5), "group_norm: x has the dims [6]");
+    let (across, taller) = (Layout::contiguous((3, 2)).transpose(0, 1)?, Layout::contiguous((3, 2)));
+    let (two, rows) = ((storage, &Layout::contiguous(2)), Layout::contiguous((2, 3)));
+    says!(storage.batch_norm(&across, [two; 2], None, 1e-5), "batch_norm", "x", "contiguous");
+    says!(storage.group_norm(&across, (1, false), [two; 2], 1e-5), "group_norm", "x", "contiguous");
+    for for_products in [false, true] {
+        says!(storage.gate(silu, &rows, (storage, &taller), for_products), "shape mismatch in gate", "[2, 3]", "[3, 2]");
+    }
+    let (residual, alpha) = (Some(((storage, &taller), None)), (storage, &Layout::contiguous(3)));
+    says!(storage.add_rms_norm(&rows, residual, alpha, 1e-5, false), "shape mismatch in add_rms_norm");
     let weights = QRocmStorage::zeros(device.as_rocm_device()?, 64, GgmlDType::Q4_0)?;
     let products = QRocmStorage::products(&[weights.rows(&(2, 32).into(), 0..2)?], &[], storage, &flat, DType::F32);
     says!(products, "products: 1 weights, and 0 biases");

@@ -18,7 +18,11 @@ pub fn write(dir: &Path, files: &Files) -> Result<usize> {
     if occupied && !mark.is_file() {
         bail!("{} is there, and not made by this program: name a new folder", dir.display());
     }
-    let old = if occupied { std::fs::read_to_string(&mark).context(MARK)? } else { String::new() };
+    let old = if occupied {
+        std::fs::read_to_string(&mark).with_context(|| mark.display().to_string())?
+    } else {
+        String::new()
+    };
     let new: BTreeSet<&str> = files.keys().map(String::as_str).collect();
     // The first line is the head.
     let gone: BTreeSet<&str> = old.lines().skip(1).filter(|name| !new.contains(name)).collect();

@@ -131,7 +131,7 @@ fn run(options: Options) -> Result<()> {
     };
     let changed = folder::write(&options.dir, &files)?;
     let copies = Copies {
-        dir: options.dir.canonicalize()?,
+        dir: options.dir.canonicalize().with_context(|| options.dir.display().to_string())?,
         packages: source.packages.iter().filter(|package| package.released).map(|package| package.name).collect(),
         version,
         features: options.features,

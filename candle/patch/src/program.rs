@@ -284,7 +284,8 @@ fn read(path: &Path) -> Result<DocumentMut> {
 }
 
 fn save(path: &Path, manifest: &DocumentMut, changed: &mut Vec<PathBuf>) -> Result<()> {
-    let (text, old) = (manifest.to_string(), std::fs::read_to_string(path)?);
+    let old = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let text = manifest.to_string();
     if text != old {
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
         changed.push(path.to_owned());

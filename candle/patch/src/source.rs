@@ -91,10 +91,11 @@ fn download(version: &str) -> Result<Vec<(&'static Package, PathBuf)>> {
 fn ask_cargo(folder: &Path, version: &str) -> Result<serde_json::Value> {
     let dependencies: String = released().map(|package| format!("{} = \"={version}\"\n", package.name)).collect();
     let manifest = folder.join("Cargo.toml");
-    std::fs::create_dir_all(folder.join("src"))?;
-    std::fs::write(folder.join("src/lib.rs"), "")?;
     let package = "[package]\nname = \"released\"\nversion = \"0.0.0\"\nedition = \"2021\"\n";
-    std::fs::write(&manifest, format!("{package}\n[workspace]\n\n[dependencies]\n{dependencies}"))?;
+    std::fs::create_dir_all(folder.join("src"))
+        .and_then(|()| std::fs::write(folder.join("src/lib.rs"), ""))
+        .and_then(|()| std::fs::write(&manifest, format!("{package}\n[workspace]\n\n[dependencies]\n{dependencies}")))
+        .with_context(|| format!("{}, a folder for temporary files", folder.display()))?;
 
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(&cargo)
