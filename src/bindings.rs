@@ -1,4 +1,4 @@
-// include/ fnv1a 0d65e6f4686cdf3d2a1012c6f3fccdd0
+// include/ fnv1a 8b532f73887880d00dca2ad4e7cbcfce
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1326,9 +1326,9 @@ unsafe extern "C" {
     pub fn crk_graph_launch(self_: crk_graph_t) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** A number that grows when a capture begins or ends and when a graph has been launched, on any handle of the process. What a
- program keeps of a tensor's contents, such as a copy in another format, is of the same contents only while this
- number and the tensor are unchanged: a replay writes to memory that no call names.*/
+    /** A number that grows when a capture begins or ends and when a graph has been launched, on any handle of the
+ process. What a program keeps of a tensor's contents, such as a copy in another format, is of the same contents
+ only while this number and the tensor are unchanged: a replay writes to memory that no call names.*/
     pub fn crk_graph_epoch() -> u64;
 }
 unsafe extern "C" {

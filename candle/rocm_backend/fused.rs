@@ -1,5 +1,5 @@
-//! Ops that models do together, most of them in one launch on a ROCm device. On every other device, and where a tensor is
-//! tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
+//! Ops that models do together, most of them in one launch on a ROCm device. On every other device, and where a tensor
+//! is tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
 //! ops, but for gates (two units in the last place), norms of rows that are not contiguous, [`route`], attention,
 //! [`rms_norm_once`], [`add_rms_norm_once`], [`batch_norm_once`], [`group_norm_once`] and products of dense
 //! layers.

@@ -2,8 +2,8 @@
 use candle_rocm_sys::{Backend, Device};
 use std::ffi::c_int;
 use std::process::id;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 /// The threads of one process. A process that forks off has none of its parent's threads, and a lock that one of them

@@ -68,7 +68,12 @@ fn dtypes_and_shapes_are_checked() -> Result<()> {
     says!(storage.batch_norm(&across, [two; 2], None, 1e-5), "batch_norm", "x", "contiguous");
     says!(storage.group_norm(&across, (1, false), [two; 2], 1e-5), "group_norm", "x", "contiguous");
     for for_products in [false, true] {
-        says!(storage.gate(silu, &rows, (storage, &taller), for_products), "shape mismatch in gate", "[2, 3]", "[3, 2]");
+        says!(
+            storage.gate(silu, &rows, (storage, &taller), for_products),
+            "shape mismatch in gate",
+            "[2, 3]",
+            "[3, 2]"
+        );
     }
     let (residual, alpha) = (Some(((storage, &taller), None)), (storage, &Layout::contiguous(3)));
     says!(storage.add_rms_norm(&rows, residual, alpha, 1e-5, false), "shape mismatch in add_rms_norm");

@@ -24,9 +24,9 @@ CRK_API crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph);
 /* Runs the recorded work on the handle that recorded it. May be called any number of times. */
 CRK_API crk_status_t crk_graph_launch(crk_graph_t self);
 
-/* A number that grows when a capture begins or ends and when a graph has been launched, on any handle of the process. What a
- * program keeps of a tensor's contents, such as a copy in another format, is of the same contents only while this
- * number and the tensor are unchanged: a replay writes to memory that no call names. */
+/* A number that grows when a capture begins or ends and when a graph has been launched, on any handle of the
+ * process. What a program keeps of a tensor's contents, such as a copy in another format, is of the same contents
+ * only while this number and the tensor are unchanged: a replay writes to memory that no call names. */
 CRK_API uint64_t crk_graph_epoch(void);
 
 /* Waits for the handle's work, then releases the graph and all that it reserved. Call it before the handle is
