@@ -1,4 +1,4 @@
-// include/ fnv1a 8b532f73887880d00dca2ad4e7cbcfce
+// include/ fnv1a ebabd06d47290ba0d41cb2ba4fe8877c
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2949,8 +2949,9 @@ unsafe extern "C" {
  dst, x, weights or a bias.
 
  One launch without scratch memory, if on a GPU all weights are contiguous along k, rows have at least 1024 bytes, and
- x and all rows are aligned to 16 bytes. With waves of 32 lanes, 512 bytes are enough for weights of up to 4 MiB.
- Otherwise each matrix is multiplied by crk_matmul, and crk_binary adds the bias.
+ x and all rows are aligned to 16 bytes. Where all weights have at most 4 MiB each, 16 bytes are enough, or 16 per
+ lane of a wave if there is one matrix. Otherwise each matrix is multiplied by crk_matmul, and crk_binary adds the
+ bias.
 
  Fails as crk_matmul does; CRK_INVALID_ARGUMENT also for another `count`.*/
     pub fn crk_matmul_grouped(

@@ -511,6 +511,11 @@ fn quantized() {
                 |on| on.device.mul_mat(Quant::Q4_K, F16, (40, 2048), 9, &on.a, &on.b, &on.dst),
                 &["quantize_mmq_DS4_f16", "mul_mat_q4_K_64x16_tiles", "matmul_f16_parts"],
             ),
+            (
+                "9 columns, rows of two parts that are not equal",
+                |on| on.device.mul_mat(Quant::Q4_K, F16, (40, 768), 9, &on.a, &on.b, &on.dst),
+                &["quantize_mmq_DS4_f16", "mul_mat_q4_K_64x16_tiles", "matmul_f16_parts"],
+            ),
             ("16 columns", |on| multiply_rows(on, 300, 16), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x16_tiles"]),
             ("17 columns", |on| multiply_rows(on, 300, 17), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
             ("40 columns", |on| multiply_rows(on, 130, 40), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),

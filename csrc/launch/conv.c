@@ -3,8 +3,6 @@
 #include "call/launch_threads.h"
 #include "launch/convolution.h"
 
-#include <string.h>
-
 crk_status_t crk_conv_size(size_t size, size_t window, size_t stride, size_t padding, size_t dilation, size_t *result) {
   CRK_REFUSE_IF(result == NULL, "crk_conv_size: result is NULL");
   const crk_window_t w = {"crk_conv_size", "size", "window", size, window, stride, padding, dilation};

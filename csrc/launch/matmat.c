@@ -55,7 +55,7 @@ static share_t share_of_unit(crk_device_t self, uint32_t choice) {
 /* The time of `count` tiles whose sums over k are cut into parts of `length` blocks of k; `blocks` are all. The unit of
  * time is a twentieth of what a unit of the device takes for a block of k when it holds one part. It takes
  * (3 + 2 * n) / 5 of that time for n parts at once, and each part's sums take 7 / 20. These numbers fit the times of
- * 345 products with 2 to 17 cuts each on an H200 (docs/matmul.md, "Parts of k"). */
+ * 345 products on an H200 (docs/matmul.md, "Parts of k"). */
 static uint64_t estimate_time(uint64_t units, uint64_t held, uint64_t count, uint64_t blocks, uint64_t length) {
   const uint64_t parts = crk_priv_ceil_div(blocks, length);
   const uint64_t each = crk_priv_ceil_div(count * blocks, length * units); /* parts of a unit */
@@ -68,12 +68,16 @@ static uint64_t estimate_time(uint64_t units, uint64_t held, uint64_t count, uin
 static uint64_t choose_length(crk_device_t self, uint32_t choice, uint64_t count, uint64_t blocks) {
   const share_t share = share_of_unit(self, choice);
   const uint64_t units = crk_priv_units(self), most = units * share.held * share.times / count;
-  uint64_t best = blocks, least = UINT64_MAX;
+  uint64_t best = blocks, least = UINT64_MAX, before = 0;
   for (uint64_t parts = 1; parts <= most; parts++) {
     const uint64_t length = crk_priv_ceil_div(blocks, parts);
     if (parts > 1 && length < LEAST_LENGTH) {
       break;
     }
+    if (length == before) {
+      continue;
+    }
+    before = length;
     const uint64_t time = estimate_time(units, share.held, count, blocks, length);
     if (time < least) {
       least = time;
@@ -107,11 +111,13 @@ static plan_t make_plan(crk_device_t self, const crk_quant_info_t *info, const c
   const uint64_t pieces = (uint64_t)product->row_blocks * (info->elements / PIECE_ELEMENTS);
   const uint64_t blocks = crk_priv_greatest(crk_priv_ceil_div(pieces, CRK_MMQ_PART_PIECES), 1);
   for (uint32_t choice = has_wide_tiles(self) ? 0 : WIDE_TILES;; choice++) {
+    if (choice + 1 < TILES && product->columns <= tiles[choice + 1].columns) {
+      continue;
+    }
     const uint64_t count = count_tiles(&tiles[choice], product->rows, product->columns);
     const uint64_t length = is_whole ? blocks : choose_length(self, choice, count, blocks);
     const uint64_t parts = crk_priv_ceil_div(blocks, length);
-    const bool is_smaller = choice + 1 < TILES && product->columns <= tiles[choice + 1].columns;
-    if (choice + 1 == TILES || (!is_smaller && count * parts >= least_blocks(self, choice))) {
+    if (choice + 1 == TILES || count * parts >= least_blocks(self, choice)) {
       return (plan_t){choice, parts, length};
     }
   }

@@ -1,8 +1,6 @@
 /* The launcher of matrix products, by a BLAS library (blas/blas.h) or by the kernels of kernels/matmul. */
-#include <string.h>
-
-#include "blas/blas.h"
 #include "launch/matmul.h"
+#include "blas/blas.h"
 
 static const char where[] = "crk_matmul";
 

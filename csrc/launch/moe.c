@@ -263,7 +263,7 @@ static crk_status_t check_q8_1_bytes(const mixture_t *m, size_t bytes) {
   return CRK_OK;
 }
 
-/* The same for activations that are not quantized yet. */
+/* launch_moe_vec_of for activations that are not quantized yet. */
 static crk_status_t launch_moe_vec(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint32_t dst_dtype,
                                    uint32_t choice) {
   const size_t bytes = crk_q8_1_bytes(m->inputs, m->k);

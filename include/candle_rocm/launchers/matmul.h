@@ -59,8 +59,9 @@ typedef struct crk_matmul_weights {
  * dst, x, weights or a bias.
  *
  * One launch without scratch memory, if on a GPU all weights are contiguous along k, rows have at least 1024 bytes, and
- * x and all rows are aligned to 16 bytes. With waves of 32 lanes, 512 bytes are enough for weights of up to 4 MiB.
- * Otherwise each matrix is multiplied by crk_matmul, and crk_binary adds the bias.
+ * x and all rows are aligned to 16 bytes. Where all weights have at most 4 MiB each, 16 bytes are enough, or 16 per
+ * lane of a wave if there is one matrix. Otherwise each matrix is multiplied by crk_matmul, and crk_binary adds the
+ * bias.
  *
  * Fails as crk_matmul does; CRK_INVALID_ARGUMENT also for another `count`. */
 CRK_API crk_status_t crk_matmul_grouped(crk_device_t self, crk_dtype_t dtype, size_t k, crk_const_view_t x,

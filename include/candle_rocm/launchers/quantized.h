@@ -149,9 +149,9 @@ CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t q
  *
  * The order of the additions is one of three: for a single column, for 2 to 4, and for 5 to 8 columns. So an element
  * has the same bits in all products of one group. With k of up to 1024 all products of 2 to 8 columns add in the same
- * order. Above 8 columns, with k of 1024 or more and few rows and columns for the device, the sum over k is cut into
- * parts, which a third launch adds in their order. Scratch memory for them is 4 bytes per element of dst and part.
- * There are at most k / 512 parts; their number depends on rows, columns and k, and on the device's compute units.
+ * order. Above 8 columns, with k above 512 and few rows and columns for the device, the sum over k is cut into parts,
+ * which a third launch adds in their order. Scratch memory for them is 4 bytes per element of dst and part. There are
+ * at most k / 512 parts, rounded up; their number depends on rows, columns and k, and on the device's compute units.
  * Without parts, all products above 8 columns add in one order.
  *
  * NVIDIA GPUs multiply in another way from 65 columns on, with at least 2^22 weights, if cuBLAS is there. Weights and
