@@ -289,8 +289,7 @@ impl Torch {
 
     /// The seconds of a call of the last product made.
     fn time(&mut self) -> Result<f64> {
-        let answer = self.0.ask("time")?;
-        answer.parse().map_err(|_| format!("PyTorch answers {answer:?}").into())
+        self.0.ask_seconds("time")
     }
 }
 

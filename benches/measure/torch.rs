@@ -32,6 +32,12 @@ impl Conversation {
         self.from.read_line(&mut answer)?;
         Ok(answer.trim().to_owned())
     }
+
+    /// The answer as seconds.
+    pub fn ask_seconds(&mut self, line: &str) -> Result<f64> {
+        let answer = self.ask(line)?;
+        answer.parse().map_err(|_| format!("PyTorch answers {answer:?}").into())
+    }
 }
 
 impl Drop for Conversation {
@@ -68,7 +74,6 @@ impl Torch {
         let sources: Vec<_> = case.sources.iter().map(|s: &Source| tensor(s.dtype, &s.shape, s.values)).collect();
         let out = tensor(case.dst_dtype, &case.dst, Values::Any);
         let (run, x) = (&case.torch, sources.join(","));
-        let answer = self.0.ask(&format!(r#"{{"run":"{run}","sets":{sets},"x":[{x}],"out":{out}}}"#))?;
-        answer.parse().map_err(|_| format!("PyTorch answers {answer:?}").into())
+        self.0.ask_seconds(&format!(r#"{{"run":"{run}","sets":{sets},"x":[{x}],"out":{out}}}"#))
     }
 }

@@ -1,8 +1,7 @@
-//! Ops that models do together, most of them in one launch on a ROCm device. On every other device, and where a tensor
-//! is tracked for gradients, they are the ops that they stand for. Results have the same bits as those of the separate
-//! ops, but for gates (two units in the last place), norms of rows that are not contiguous, [`route`], attention,
-//! [`rms_norm_once`], [`add_rms_norm_once`], [`batch_norm_once`], [`group_norm_once`] and products of dense
-//! layers.
+//! Ops that models do together. On a ROCm device most of them are one launch. On every other device, and where a tensor
+//! is tracked for gradients, they are the separate ops. Results have the same bits as those of the separate ops, but
+//! for gates (two units in the last place), norms of rows that are not contiguous, [`route`], attention,
+//! [`rms_norm_once`], [`add_rms_norm_once`], [`batch_norm_once`], [`group_norm_once`] and products of dense layers.
 use crate::Activation;
 use candle::quantized::QTensor;
 use candle::{D, DType, Result, Tensor};

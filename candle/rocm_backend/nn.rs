@@ -297,7 +297,8 @@ impl RocmStorage {
             }
             None => (None, None),
         };
-        self.range(layout, op, "x")?; // refuses what is not contiguous
+        // The call fails where x is not contiguous.
+        self.range(layout, op, "x")?;
         // The dims after the channels are joined, so that any rank is allowed.
         let images = Layout::contiguous_with_offset((*batch, *channels, elements(rest)), layout.start_offset());
         let (dtype, images) = (dtype_of(self.dtype(), op)?, layout_of(&images)?);
@@ -320,7 +321,8 @@ impl RocmStorage {
             crate::bail!("{op}: x has the dims {dims:?}, it must have two at least")
         };
         let (weight, bias) = (self.parameter(weight, op, "weight")?, self.parameter(bias, op, "bias")?);
-        self.range(layout, op, "x")?; // refuses what is not contiguous
+        // The call fails where x is not contiguous.
+        self.range(layout, op, "x")?;
         // The dims after the channels are joined, so that any rank is allowed.
         let images = Layout::contiguous_with_offset((*batch, *channels, elements(rest)), layout.start_offset());
         let (dtype, images) = (dtype_of(self.dtype(), op)?, layout_of(&images)?);

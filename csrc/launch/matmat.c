@@ -52,10 +52,10 @@ static share_t share_of_unit(crk_device_t self, uint32_t choice) {
   }
 }
 
-/* The time of `count` tiles whose sums over k are cut into parts of `length` blocks of k; `blocks` are all. The unit of
- * time is a twentieth of what a unit of the device takes for a block of k when it holds one part. It takes
- * (3 + 2 * n) / 5 of that time for n parts at once, and each part's sums take 7 / 20. These numbers fit the times of
- * 345 products on an H200 (docs/matmul.md, "Parts of k"). */
+/* Estimates the time of `count` tiles. The sum over k has `blocks` blocks, and a part has `length` of them. A unit
+ * of the device takes 20 for one block of one part alone. It takes 4 * (3 + 2 * n) for a block of each of n parts
+ * at once. The sums of a part take 7. These numbers fit the times of 345 products on an H200 (docs/matmul.md,
+ * "Parts of k"). */
 static uint64_t estimate_time(uint64_t units, uint64_t held, uint64_t count, uint64_t blocks, uint64_t length) {
   const uint64_t parts = crk_priv_ceil_div(blocks, length);
   const uint64_t each = crk_priv_ceil_div(count * blocks, length * units); /* parts of a unit */

@@ -170,7 +170,8 @@ const CORE: &[Hook] = &[
     text("src/tensor.rs", 2, "is larger than the input size {h},{w}\")\n        }\n", POOL_STRIDE),
     // Custom ops, and the one custom op of candle-core itself.
     twins("src/custom_op.rs", 1, Names, Cuda),
-    // Not the op of the feature `ug` before 0.11.1, whose kernels are CUDA's: on a ROCm device it gives an error.
+    // UgIOp1 gets no twin: its kernels are CUDA's. It belongs to the feature `ug`, which 0.11.1 has no more. On a ROCm
+    // device the op gives an error.
     twins("src/custom_op.rs", 8, Functions, Cuda).or(&[6]).outside(&["UgIOp1"]),
     twins("src/custom_op.rs", 3, Invocations, Cuda).when("InplaceOpN"),
     twins("src/sort.rs", 1, Functions, Cuda).inside(&["ArgSort"]).body("{ storage.arg_sort(layout, self.asc) }"),
